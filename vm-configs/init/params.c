@@ -43,7 +43,7 @@ static uint64_t number(const struct value *v, uint64_t limit)
 
 		if (digit > 9)
 			reject(v, "not a number");
-		if (n > (limit - digit) / 10)
+		if (digit > limit || n > (limit - digit) / 10)
 			reject(v, "too large");
 		n = n * 10 + digit;
 	}
