@@ -14,11 +14,10 @@
   image,
   bootSnapshot,
   shell,
+  defaults,
 }:
 
 let
-  defaults = import ./defaults.nix;
-
   # The longest that a store path's name can be.
   maxName = 211;
 
