@@ -1,5 +1,5 @@
 {
-  description = "Replayable runs of Nix builds";
+  description = "Replayable runs of Nix builds, down to which thread ran when";
 
   inputs.nixpkgs.url = "github:NixOS/nixpkgs/nixos-unstable";
 
@@ -8,13 +8,29 @@
     let
       system = "x86_64-linux";
       pkgs = nixpkgs.legacyPackages.${system};
+
       rewind = import ./lib { inherit pkgs; };
+
+      # The machine's parts, the recorder, the command line and what there is to try it on.
+      packages = rewind.packages // {
+        rewind = pkgs.callPackage ./python { nixpkgs = nixpkgs.outPath; };
+        bank = pkgs.callPackage ./examples/bank { };
+      };
     in
     {
       lib.${system} = rewind;
 
-      packages.${system} = rewind.packages // {
-        bank = pkgs.callPackage ./examples/bank { };
+      packages.${system} = packages // {
+        default = packages.rewind;
       };
+
+      checks.${system} = import ./tests {
+        inherit pkgs rewind packages;
+      };
+
+      devShells.${system}.default = pkgs.callPackage ./shell.nix { inherit packages; };
+
+      # The stand-in for nixpkgs (debian/) has none.
+      formatter = pkgs.lib.optionalAttrs (pkgs ? nixfmt) { ${system} = pkgs.nixfmt; };
     };
 }

@@ -205,6 +205,10 @@ let
         "1"
       ];
 
+      # Itself, or with all that it would build (a context without either is that of outputs).
+      isDrvFile =
+        path: lib.hasSuffix ".drv" path && (context.${path}.path or context.${path}.allOutputs or false);
+
       feature = lib.findFirst (name: elem name missingFeatures) null (
         wordsOf "requiredSystemFeatures" [ ]
       );
@@ -223,8 +227,10 @@ let
           refuse "has __noChroot: it is to be built outside the sandbox, and the machine is one"
         else if feature != null then
           refuse "needs the system feature ${feature}, which the machine does not have"
-        else if lib.any (entry: entry.allOutputs or false) (attrValues context) then
-          refuse "has among its inputs a .drv with all that it would build, which is not supported"
+        # A layer is packed from what exportReferencesGraph says, and that would have all outputs of
+        # all derivations behind a .drv.
+        else if lib.any isDrvFile (attrNames context) then
+          refuse "has a .drv among its inputs, which is not supported"
         else
           job;
     in
@@ -321,11 +327,11 @@ in
       inputSrcs,
     }:
     let
-      context =
-        lib.genAttrs inputSrcs (_: {
-          path = true;
-        })
-        // mapAttrs (_: made: { outputs = attrNames made; }) inputDrvs;
+      # A .drv can be both.
+      context = union (
+        map (path: { ${path}.path = true; }) inputSrcs
+        ++ lib.mapAttrsToList (path: made: { ${path}.outputs = attrNames made; }) inputDrvs
+      );
 
       # hash part -> context of what has it
       owners =
@@ -339,16 +345,18 @@ in
           ) (attrNames inputDrvs)
         );
 
+      # of contexts
       union = lib.foldl' (
-        merged: entry:
+        merged: context:
         merged
         // mapAttrs (
           path: value:
-          value
+          merged.${path} or { }
+          // value
           // lib.optionalAttrs (value ? outputs) {
             outputs = lib.unique (merged.${path}.outputs or [ ] ++ value.outputs);
           }
-        ) entry
+        ) context
       ) { };
     in
     make {
