@@ -316,6 +316,8 @@ in
   #   inputDrvs  { "/nix/store/….drv" = { out = "/nix/store/…"; … }; … }: of each derivation the
   #              outputs that are inputs, with their paths
   #   inputSrcs  [ "/nix/store/…" … ]
+  #   structuredAttrs  the JSON text of the attributes, if they are structured; as Nix has put it
+  #              into env.__json so far
   fromDrv =
     {
       drv,
@@ -325,8 +327,11 @@ in
       outputs,
       inputDrvs,
       inputSrcs,
+      structuredAttrs ? null,
     }:
     let
+      environment = env // lib.optionalAttrs (structuredAttrs != null) { __json = structuredAttrs; };
+
       # A .drv can be both.
       context = union (
         map (path: { ${path}.path = true; }) inputSrcs
@@ -364,14 +369,14 @@ in
         drv
         builder
         args
-        env
         outputs
         context
         ;
+      env = environment;
       contextOf =
         attribute:
         let
-          attrs = if env ? __json then fromJSON env.__json else env;
+          attrs = if environment ? __json then fromJSON environment.__json else environment;
           text = toJSON (attrs.${attribute} or "");
         in
         union (map (hash: owners.${hash} or { }) (hashParts text));

@@ -31,23 +31,13 @@ let
     "pic=off"
     # After a restore it would raise an interrupt that the run from a cold boot does not have.
     "pit=off"
+    # Its clock would be the host's; the kernel gets the time from init.
     "rtc=off"
   ];
 
+  # The rest is in the kernel's own command line (vm-configs/kernel/config).
   kernelParams = [
-    "console=ttyS0"
     "quiet"
-    # QEMU ends when the guest resets (-no-reboot); the recorder sees what the kernel said.
-    "panic=-1"
-    "reboot=t"
-    "nokaslr"
-    # One instruction is one nanosecond. The kernel is told so, rather than left to measure it
-    # for seconds of guest time.
-    "rewind_lapic"
-    "tsc=reliable"
-    "tsc_early_khz=1000000"
-    "lpj=10000000"
-    "no_timer_check"
   ];
 
   settings = {
