@@ -51,14 +51,12 @@ stdenv.mkDerivation (finalAttrs: {
     ninja
     perl
     pkg-config
-    (python3.withPackages (
-      ps: with ps; [
-        distlib
-        meson
-        pycotap
-        setuptools
-      ]
-    ))
+    (python3.withPackages (ps: [
+      ps.distlib
+      ps.meson
+      ps.pycotap
+      ps.setuptools
+    ]))
   ];
 
   buildInputs = [
