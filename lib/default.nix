@@ -48,7 +48,10 @@ let
   # Calls `toJob` with what is the job's of the arguments, and the run with the rest.
   withOptions =
     toJob: args:
-    makeRun (toJob (lib.removeAttrs args runOptions)) (lib.getAttrs (lib.filter (name: args ? ${name}) runOptions) args);
+    let
+      given = lib.filter (name: args ? ${name}) runOptions;
+    in
+    makeRun (toJob (removeAttrs args runOptions)) (lib.getAttrs given args);
 in
 {
   inherit image bootSnapshot defaults;

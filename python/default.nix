@@ -60,8 +60,12 @@ python3Packages.buildPythonApplication {
   nativeBuildInputs = [ installShellFiles ];
 
   makeWrapperArgs = [
-    "--set-default REWIND_SOURCE ${source}"
-    "--set-default REWIND_NIXPKGS ${nixpkgs}"
+    "--set-default"
+    "REWIND_SOURCE"
+    "${source}"
+    "--set-default"
+    "REWIND_NIXPKGS"
+    "${nixpkgs}"
   ];
 
   # click writes them; "sh" is not among the shells it knows.
