@@ -207,7 +207,11 @@ let
 
       # Itself, or with all that it would build (a context without either is that of outputs).
       isDrvFile =
-        path: lib.hasSuffix ".drv" path && (context.${path}.path or context.${path}.allOutputs or false);
+        path:
+        let
+          entry = context.${path};
+        in
+        lib.hasSuffix ".drv" path && (entry.path or entry.allOutputs or false);
 
       feature = lib.findFirst (name: elem name missingFeatures) null (
         wordsOf "requiredSystemFeatures" [ ]
@@ -218,7 +222,7 @@ let
         if attrs ? outputHash then
           refuse "is a fixed-output derivation: it may use the network, and the machine has none"
         else if !lib.all isStorePath (attrValues (mapAttrs (_: plain) outputs)) then
-          refuse "is content-addressed or impure, or made from what is: its outputs have no paths yet"
+          refuse "is content-addressed, or made from what is: its outputs have no paths yet"
         else if lib.hasPrefix "builtin:" builder then
           refuse "is built by Nix itself (${builder}): there is no program to run"
         else if attrs.system != machineSystem then
@@ -260,10 +264,11 @@ in
   fromDerivation =
     drv:
     let
-      name = drv.name or "the derivation";
       all =
-        drv.drvAttrs
-          or (throw "rewind: ${name} is no derivation, or one without drvAttrs: give its .drv to `rewind nix`");
+        if drv ? drvAttrs then
+          drv.drvAttrs
+        else
+          throw "rewind: ${drv.name or "this"} is no derivation with drvAttrs: `rewind nix` takes a .drv";
 
       given =
         if all.__ignoreNulls or false then lib.filterAttrs (_: value: value != null) all else all;
@@ -282,7 +287,7 @@ in
       );
 
       outputs = listToAttrs (
-        map (output: lib.nameValuePair output (plain drv.${output}.outPath)) (drv.drvAttrs.outputs or [ "out" ])
+        map (output: lib.nameValuePair output (plain drv.${output}.outPath)) (all.outputs or [ "out" ])
       );
 
       builder = if isStructured then given.builder else coerce given.builder;
@@ -313,11 +318,11 @@ in
   #   drv        its path
   #   builder, args, env
   #   outputs    { out = "/nix/store/…"; … }; "" for a path that is not known yet
-  #   inputDrvs  { "/nix/store/….drv" = { out = "/nix/store/…"; … }; … }: of each derivation the
-  #              outputs that are inputs, with their paths
+  #   inputDrvs  { "/nix/store/….drv" = { out = "/nix/store/…"; … }; … }: the outputs that are
+  #              inputs, with their paths
   #   inputSrcs  [ "/nix/store/…" … ]
-  #   structuredAttrs  the JSON text of the attributes, if they are structured; as Nix has put it
-  #              into env.__json so far
+  #   structuredAttrs  the JSON text of its attributes, if they are structured and that text is
+  #              not in env.__json, where Nix has put it so far
   fromDrv =
     {
       drv,
@@ -330,7 +335,8 @@ in
       structuredAttrs ? null,
     }:
     let
-      environment = env // lib.optionalAttrs (structuredAttrs != null) { __json = structuredAttrs; };
+      environment =
+        if structuredAttrs == null then env else env // { __json = structuredAttrs; };
 
       # A .drv can be both.
       context = union (

@@ -40,9 +40,17 @@ let
     name: pairs:
     pkgs.runCommand "rewind-check-${name}" { } (
       lib.concatMapStrings (
-        { what, a, b, differ ? false }:
+        {
+          what,
+          a,
+          b,
+          differ ? false,
+        }:
+        let
+          equals = if differ then "=" else "!=";
+        in
         ''
-          ${if differ then "if" else "if !"} [ ${lib.escapeShellArg a} = ${lib.escapeShellArg b} ]; then
+          if [ ${lib.escapeShellArg a} ${equals} ${lib.escapeShellArg b} ]; then
             echo ${lib.escapeShellArg "${what}: ${a}, ${b}"}
             exit 1
           fi
@@ -130,8 +138,8 @@ in
           cat $(of_check '.paths[]') | sort | diff expected -
 
           for image in $(of_check '.images[]'); do
-            fsck.erofs --extract=root --overwrite --no-preserve-owner --preserve-perms "$image" > log 2>&1 \
-              || { cat log; exit 1; }
+            fsck.erofs --extract=root --overwrite --no-preserve-owner --preserve-perms \
+              "$image" > log 2>&1 || { cat log; exit 1; }
           done
           ls -d root/nix/store/* | sed 's,^root,,' | diff expected -
           while read -r path; do

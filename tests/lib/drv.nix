@@ -17,7 +17,7 @@ let
     ;
 
   # Derive([("out","/nix/store/…","",""),…],…): JSON but for its parentheses, which are brackets
-  # there. Between strings only; an escaped quote does not end one.
+  # there, outside of strings. An escaped quote does not end a string.
   parse =
     path:
     let
@@ -48,7 +48,7 @@ let
                     part
               );
             # A backslash that is itself escaped escapes nothing.
-            inString = if state.inString then match "(.*[^\\])?(\\\\\\\\)*\\\\" part != null else true;
+            inString = !state.inString || match "(.*[^\\])?(\\\\\\\\)*\\\\" part != null;
           };
       result = foldl' step {
         text = "";

@@ -2,6 +2,10 @@
 { pkgs }:
 
 let
+  # A sentence with the derivation's name in front of it.
+  noPaths = "is content-addressed, or made from what is: its outputs have no paths yet";
+  noNetwork = "is a fixed-output derivation: it may use the network, and the machine has none";
+
   plain =
     name: args:
     derivation (
@@ -23,7 +27,7 @@ in
       outputHash = "sha256-AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
       outputHashMode = "recursive";
     };
-    says = "rewind: fixed-output is a fixed-output derivation: it may use the network, and the machine has none";
+    says = "fixed-output ${noNetwork}";
   };
 
   fetched = {
@@ -31,7 +35,7 @@ in
       url = "file:///source.tar.gz";
       hash = "sha256-AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
     };
-    says = "rewind: source.tar.gz is a fixed-output derivation: it may use the network, and the machine has none";
+    says = "source.tar.gz ${noNetwork}";
   };
 
   contentAddressed = {
@@ -40,7 +44,7 @@ in
       outputHashAlgo = "sha256";
       outputHashMode = "recursive";
     };
-    says = "rewind: content-addressed is content-addressed or impure, or made from what is: its outputs have no paths yet";
+    says = "content-addressed ${noPaths}";
   };
 
   madeFromContentAddressed = {
@@ -52,22 +56,22 @@ in
         outputHashMode = "recursive";
       };
     };
-    says = "rewind: deferred is content-addressed or impure, or made from what is: its outputs have no paths yet";
+    says = "deferred ${noPaths}";
   };
 
   byNix = {
     drv = plain "by-nix" { builder = "builtin:buildenv"; };
-    says = "rewind: by-nix is built by Nix itself (builtin:buildenv): there is no program to run";
+    says = "by-nix is built by Nix itself (builtin:buildenv): there is no program to run";
   };
 
   otherSystem = {
     drv = plain "other-system" { system = "aarch64-linux"; };
-    says = "rewind: other-system is for aarch64-linux: the machine is x86_64-linux";
+    says = "other-system is for aarch64-linux: the machine is x86_64-linux";
   };
 
   noChroot = {
     drv = plain "no-chroot" { __noChroot = true; };
-    says = "rewind: no-chroot has __noChroot: it is to be built outside the sandbox, and the machine is one";
+    says = "no-chroot has __noChroot: it is to be built outside the sandbox, and the machine is one";
   };
 
   kvm = {
@@ -77,7 +81,7 @@ in
         "kvm"
       ];
     };
-    says = "rewind: kvm needs the system feature kvm, which the machine does not have";
+    says = "kvm needs the system feature kvm, which the machine does not have";
   };
 
   recursiveNix = {
@@ -85,23 +89,23 @@ in
       __structuredAttrs = true;
       requiredSystemFeatures = [ "recursive-nix" ];
     };
-    says = "rewind: recursive needs the system feature recursive-nix, which the machine does not have";
+    says = "recursive needs the system feature recursive-nix, which the machine does not have";
   };
 
   graph = {
     drv = plain "graph" { exportReferencesGraph = [ "name" ]; };
-    says = "rewind: graph has an exportReferencesGraph that is no list of names and paths";
+    says = "graph has an exportReferencesGraph that is no list of names and paths";
   };
 
   drvAsSource = {
     drv = plain "drv-as-source" {
       recipe = builtins.unsafeDiscardOutputDependency (plain "leaf" { }).drvPath;
     };
-    says = "rewind: drv-as-source has a .drv among its inputs, which is not supported";
+    says = "drv-as-source has a .drv among its inputs, which is not supported";
   };
 
   drvWithOutputs = {
     drv = plain "drv-with-outputs" { recipe = (plain "leaf" { }).drvPath; };
-    says = "rewind: drv-with-outputs has a .drv among its inputs, which is not supported";
+    says = "drv-with-outputs has a .drv among its inputs, which is not supported";
   };
 }
