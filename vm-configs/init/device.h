@@ -22,7 +22,7 @@ enum channel {
 	CHANNEL_RESULT = 1,
 	CHANNEL_MESSAGES = 2,
 	CHANNEL_OUTPUT = 16, /* and one more for each further output */
-	CHANNEL_LIMIT = 256, /* the device has 8 bits for it */
+	CHANNEL_LIMIT = 64, /* the device has no more */
 };
 
 /* Open the device; it closes itself in a program that is started. */

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
 /* Write it all; 0, or -1 and errno. */
 int write_all(int fd, const void *data, size_t size);
 

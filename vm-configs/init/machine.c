@@ -17,6 +17,7 @@
 
 #include "device.h"
 #include "fail.h"
+#include "io.h"
 #include "machine.h"
 
 /*
@@ -60,7 +61,7 @@ static void set_limits(void)
 		{ RLIMIT_SIGPENDING, { 32768, 32768 } },
 	};
 
-	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
 		if (setrlimit(limits[i].resource, &limits[i].limit) < 0)
 			fail_errno("cannot set limit %d", limits[i].resource);
 }

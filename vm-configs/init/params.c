@@ -225,7 +225,7 @@ struct params parse_params(char *data, size_t size)
 		{ "output", p.outputs },
 	};
 
-	for (size_t i = 0; i < sizeof(required) / sizeof(required[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(required); i++)
 		if (!required[i].given)
 			fail("parameters: no %s", required[i].key);
 	return p;

@@ -228,7 +228,7 @@ static void mount_rest(const char *shell)
 
 	bind_mount(shell, "/bin/sh");
 	bind_mount("/build", "/build");
-	for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(devices); i++) {
 		char source[64], target[64];
 
 		snprintf(source, sizeof(source), OLD_ROOT "/dev/%s", devices[i]);
