@@ -28,6 +28,22 @@
         inherit pkgs rewind packages;
       };
 
+      apps.${system}.test = {
+        type = "app";
+        program = pkgs.lib.getExe (
+          pkgs.writeShellApplication {
+            name = "rewind-test";
+            runtimeInputs = [ (pkgs.python3.withPackages (ps: [ ps.pytest ])) ];
+            # Of the nixpkgs that everything else here is made from.
+            text = ''
+              export REWIND_NIXPKGS=${nixpkgs}
+              exec python3 tests/run.py "$@"
+            '';
+          }
+        );
+        meta.description = "All of rewind's tests, in a checkout";
+      };
+
       devShells.${system}.default = pkgs.callPackage ./shell.nix { inherit packages; };
 
       # The stand-in for nixpkgs (debian/) has none.

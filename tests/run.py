@@ -1,9 +1,9 @@
 """Runs everything that can be tested, and ends with a line ``N passed, N failed``.
 
-Three parts: the flake's checks (what fits Nix's sandbox), the end-to-end tests of the command
-line (which start nix, so they can't), and those of ./nixw. Started in a checkout, by
-``nix run .#test`` or ``./nixw run .#test``; arguments choose parts: ``checks``, ``e2e``,
-``nixw``.
+Four parts: the flake's checks (what fits Nix's sandbox); and what starts nix, so that it does
+not fit: those of the Nix functions, the end-to-end tests of the command line, and those of
+./nixw. Started in a checkout, by ``nix run .#test`` or ``./nixw run .#test``; arguments choose
+parts: ``checks``, ``lib``, ``e2e``, ``nixw``.
 """
 
 import json
@@ -75,23 +75,34 @@ def run_e2e(tally: Tally) -> None:
             tally.add(f"e2e: {case.get('name')}", not bad, float(case.get("time", "0")))
 
 
-def run_nixw(tally: Tally) -> None:
-    """./nixw's own tests print ``ok NAME`` and ``FAIL NAME``."""
-    run = subprocess.Popen(["bash", "tests/nixw.sh"], stdout=subprocess.PIPE, text=True)
+def run_script(tally: Tally, part: str, *command: str) -> None:
+    """A script that prints ``ok NAME`` and ``FAIL NAME`` for its tests."""
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert run.stdout is not None
+    failed = tally.failed
     any_result = False
     for line in run.stdout:
         verdict, _, name = line.strip().partition(" ")
         if verdict in ("ok", "FAIL"):
-            tally.add(f"nixw: {name.strip()}", verdict == "ok")
+            tally.add(f"{part}: {name.strip()}", verdict == "ok")
             any_result = True
         else:
             print(line, end="", flush=True)
-    if run.wait() != 0 and not tally.failed or not any_result:
-        tally.add("nixw: ended as it should", False)
+    if (run.wait() != 0 and tally.failed == failed) or not any_result:
+        tally.add(f"{part}: ended as it should", False)
 
 
-PARTS = {"checks": run_checks, "e2e": run_e2e, "nixw": run_nixw}
+def run_lib(tally: Tally) -> None:
+    """What of the Nix functions' tests needs more than pure evaluation."""
+    run_script(tally, "lib", "tests/lib/run", os.environ["REWIND_NIXPKGS"])
+
+
+def run_nixw(tally: Tally) -> None:
+    """./nixw's own tests."""
+    run_script(tally, "nixw", "bash", "tests/nixw.sh")
+
+
+PARTS = {"checks": run_checks, "lib": run_lib, "e2e": run_e2e, "nixw": run_nixw}
 
 
 def main() -> int:

@@ -36,13 +36,15 @@ in
   }) refused;
 
   # Per sample: the .drv of its run, from the value and from the .drv.
-  sameRun = lib.mapAttrs (_: drv: {
-    fromValue = (rewind.run { inherit drv; }).drvPath;
-    fromDrv = (rewind.runFromDrv (fromDrv drv.drvPath)).drvPath;
-  }) samples;
-
-  sameRunWithOptions = {
-    fromValue = (rewind.run ({ drv = samples.bank; } // options)).drvPath;
-    fromDrv = (rewind.runFromDrv (fromDrv samples.bank.drvPath // options)).drvPath;
-  };
+  sameRun =
+    lib.mapAttrs (_: drv: {
+      fromValue = (rewind.run { inherit drv; }).drvPath;
+      fromDrv = (rewind.runFromDrv (fromDrv drv.drvPath)).drvPath;
+    }) samples
+    // {
+      withOptions = {
+        fromValue = (rewind.run ({ drv = samples.bank; } // options)).drvPath;
+        fromDrv = (rewind.runFromDrv (fromDrv samples.bank.drvPath // options)).drvPath;
+      };
+    };
 }
