@@ -1,0 +1,84 @@
+# A private apt: lists of its own, an empty dpkg status, and of the machine's settings only
+# those on how to reach a mirror (proxies, certificates, passwords).
+
+# papt COMMAND ARGS: run one of apt's commands on the private lists.
+papt() { APT_CONFIG=$work/apt/conf "$@"; }
+
+# configure_apt URI
+configure_apt() {
+    rm -rf "$work/apt"
+    mkdir -p "$work"/apt/{lists/partial,cache/archives/partial,sources.d}
+    : >"$work/apt/status"
+    cat >"$work/apt/sources.d/suite.sources" <<-END
+	Types: deb deb-src
+	URIs: $1
+	Suites: $suite
+	Components: main
+	Architectures: amd64
+	Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+	END
+    # This file is read before all others and says that there are no others: hooks that the
+    # machine runs after an update are not for this one.
+    {
+        apt-config dump | grep '^Acquire::' || true
+        cat <<-END
+	Dir::Etc::main "/dev/null";
+	Dir::Etc::parts "/dev/null";
+	Dir::Etc::sourcelist "/dev/null";
+	Dir::Etc::sourceparts "$work/apt/sources.d";
+	Dir::Etc::preferences "/dev/null";
+	Dir::Etc::preferencesparts "/dev/null";
+	Dir::State "$work/apt";
+	Dir::State::status "$work/apt/status";
+	Dir::State::lists "$work/apt/lists";
+	Dir::Cache "$work/apt/cache";
+	APT::Architecture "amd64";
+	APT::Architectures { "amd64"; };
+	APT::Sandbox::User "root";
+	APT::Update::Error-Mode "any";
+	Acquire::Languages "none";
+	Acquire::IndexTargets::deb::Contents-deb::DefaultEnabled "false";
+	Debug::NoLocking "true";
+	END
+    } >"$work/apt/conf"
+}
+
+# The machine's own mirrors. indextargets lists them only after the machine's first update,
+# --print-uris also before it.
+list_mirrors() {
+    {
+        apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages'
+        apt-get --print-uris update | sed -n "s@^'\([^']*\)/dists/.*@\1/@p"
+    } 2>/dev/null | awk '!/security|^cdrom:/ && !seen[$0]++'
+}
+
+# Find a mirror that has the suite, and read its lists. Does nothing the second time.
+apt_ready=
+need_apt() {
+    [[ -z $apt_ready ]] || return 0
+    local mirror
+    for mirror in $(list_mirrors); do
+        configure_apt "$mirror"
+        if papt apt-get -qq update &>"$work/apt.log" && papt apt-cache show nix-bin &>/dev/null; then
+            apt_ready=1
+            return 0
+        fi
+    done
+    local reason
+    reason=$(grep -m1 '^[EW]: ' "$work/apt.log" 2>/dev/null) || reason="apt names no mirror"
+    fail "cannot set up the private Nix: none of this machine's apt sources gives Debian $suite" \
+        "(${reason#?: })"
+}
+
+# index KIND: the text of the lists of a kind (Packages, Sources), however apt keeps them.
+index() {
+    local list file
+    papt apt-get indextargets --format '$(FILENAME)' "Created-By: $1" | while read -r list; do
+        for file in "$list" "$list".{lz4,xz,gz,zst}; do
+            if [[ -e $file ]]; then
+                /usr/lib/apt/apt-helper cat-file "$file"
+                break
+            fi
+        done
+    done
+}

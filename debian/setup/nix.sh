@@ -1,0 +1,92 @@
+# The private Nix: Debian's, with its libraries and a libc of its own beside it, so that it
+# neither needs nor touches the machine's.
+
+# file_of FILE: where a file is, in the cache or in the store
+file_of() {
+    if [[ -e $cache/$1 ]]; then
+        echo "$cache/$1"
+    else
+        awk -v file="$1" 'NR == FNR { path[$1] = $2; next } $4 == file { print path[$3] }' \
+            "$state/stored" "$versions/debs"
+    fi
+}
+
+# unpack_set SET: into $unpacked
+unpack_set() {
+    local package
+    unpacked=$work/unpacked/$1
+    [[ ! -d $unpacked ]] || return 0
+    mkdir -p "$unpacked"
+    for package in $(awk -v set="$1" '$1 == set { gsub(",", " ", $3); print $3 }' "$versions/sets"); do
+        dpkg-deb -x "$(file_of "$(awk -v p="$package" '$1 == p { print $4 }' "$versions/debs")")" "$unpacked"
+    done
+}
+
+# run_unpacked PROGRAM ARGS: with the libc and libraries of $unpacked
+run_unpacked() {
+    local libraries=$unpacked/usr/lib/x86_64-linux-gnu
+    "$libraries/ld-linux-x86-64.so.2" --library-path "$libraries" "$@"
+}
+
+make_nix() {
+    local key
+    key=$(sha256sum < <(echo "$state"; cat "$debian/setup/nix.sh"
+        awk '$1 == "nix" { gsub(",", "\n", $3); print $3 }' "$versions/sets" | grep -Fxf - <(cut -d' ' -f1 "$versions/debs")
+        cut -d' ' -f1,2 "$versions/debs" | grep '^nix-bin '))
+    if [[ ! -e $state/nix/key || $(<"$state/nix/key") != "$key" ]]; then
+        say "making the private Nix"
+        relocate_nix "$work/nix"
+        echo "$key" >"$work/nix/key"
+        rm -rf "$state/nix"
+        mv "$work/nix" "$state/nix"
+    fi
+    configure_nix
+}
+
+# relocate_nix DIR: what will work once DIR is STATE/nix
+relocate_nix() {
+    local new=$1 root name file
+    unpack_set nix
+    root=$unpacked
+    mkdir -p "$new"/{bin,lib,etc}
+    cp "$root/usr/bin/nix" "$new/bin/"
+    for name in build channel collect-garbage copy-closure daemon env hash instantiate prefetch-url shell store; do
+        ln -s nix "$new/bin/nix-$name"
+    done
+    run_unpacked --list "$root/usr/bin/nix" | awk '$2 == "=>" && $1 !~ "/" { print $1, $3 }' |
+        while read -r name file; do
+            install -m644 "$file" "$new/lib/$name"
+        done
+    find "$root" -name 'libnss_*.so.2' -exec install -m644 {} "$new/lib/" \;
+    install -m755 "$root/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2" "$new/lib/"
+    for file in "$new"/lib/lib*.so*; do
+        [[ $file == */libc.so.6 ]] ||
+            run_unpacked "$root/usr/bin/patchelf" --force-rpath --set-rpath '$ORIGIN' "$file"
+    done
+    # The rpath first: patchelf 0.18 damages programs with a fixed address the other way round.
+    run_unpacked "$root/usr/bin/patchelf" --force-rpath --set-rpath '$ORIGIN/../lib' "$new/bin/nix"
+    run_unpacked "$root/usr/bin/patchelf" --set-interpreter "$state/nix/lib/ld-linux-x86-64.so.2" "$new/bin/nix"
+}
+
+# run_nix PROGRAM ARGS: of the private Nix, with nothing of the machine's Nix configuration
+run_nix() {
+    (
+        unset ${!NIX_*}
+        export NIX_CONF_DIR=$state/nix/etc NIX_USER_CONF_FILES=
+        exec "$state/nix/bin/$1" "${@:2}"
+    )
+}
+
+configure_nix() {
+    cat >"$work/nix.conf" <<-END
+	experimental-features = nix-command flakes
+	sandbox = true
+	sandbox-fallback = false
+	build-users-group =
+	substituters =
+	use-registries = false
+	keep-outputs = true
+	warn-dirty = false
+	END
+    mv "$work/nix.conf" "$state/nix/etc/nix.conf"
+}

@@ -1,0 +1,123 @@
+# What goes into the store: the files, what the first builds need, and the stand-in's flake.
+
+# add KIND ARGS…: add files or trees to the store, print their paths in order
+add_flat() { run_nix nix-store --add-fixed sha256 "$@"; }
+add_tree() { run_nix nix-store --add-fixed --recursive sha256 "$@"; }
+
+# store_name FILE: the name its store path has. That of a .deb leaves out the version, which
+# the lock has, and so a package's path changes only with its contents. A source tarball gets
+# upstream's name.
+store_name() {
+    case $1 in
+        *.deb) echo "${1%%_*}.deb" ;;
+        *.orig.tar.*) sed 's/^\(.*\)_\(.*\)\.orig\.\(.*\)$/\1-\2.\3/' <<<"$1" ;;
+        *) echo "$1" ;;
+    esac
+}
+
+preload() {
+    local sha256 file paths
+    say "putting packages into the store"
+    mkdir "$work/add"
+    : >"$work/stored"
+    [[ ! -e $state/stored ]] || cp "$state/stored" "$work/stored"
+    local files=()
+    while read -r sha256 file; do
+        [[ -e $cache/$file ]] || continue
+        ln "$cache/$file" "$work/add/$(store_name "$file")"
+        files+=("$work/add/$(store_name "$file")")
+        echo "$sha256" >>"$work/added"
+    done < <(wanted_files)
+    if ((${#files[@]})); then
+        add_flat "${files[@]}" | paste -d' ' "$work/added" - >>"$work/stored"
+        mv "$work/stored" "$state/stored"
+    fi
+    # only what is wanted now, each once
+    awk 'NR == FNR { path[$1] = $2; next } { print $1, path[$1] }' "$state/stored" <(wanted_files) >"$work/stored"
+    mv "$work/stored" "$state/stored"
+    make_seed
+}
+
+# Two trees that Nix expressions cannot make, as nothing could run their builders: busybox, the
+# shell of the first builds and /bin/sh of every sandbox, and patchelf with its libraries.
+make_seed() {
+    local tree name root
+    unpack_set seed
+    root=$unpacked
+    tree=$work/add/busybox-sandbox-shell
+    mkdir -p "$tree/bin"
+    install -m755 "$root/usr/bin/busybox" "$tree/bin/busybox"
+    sandbox_shell=$(add_tree "$tree")
+    tree=$work/add/debian-seed
+    mkdir -p "$tree/lib"
+    install -m755 "$root/usr/bin/patchelf" "$tree/patchelf"
+    for name in ld-linux-x86-64.so.2 libc.so.6 libm.so.6 libgcc_s.so.1 libstdc++.so.6; do
+        install -m755 "$root/usr/lib/x86_64-linux-gnu/$name" "$tree/lib/$name"
+    done
+    seed=$(add_tree "$tree")
+    sed -i "/^sandbox-paths/d" "$state/nix/etc/nix.conf"
+    echo "sandbox-paths = /bin/sh=$sandbox_shell/bin/busybox" >>"$state/nix/etc/nix.conf"
+}
+
+# lock.json: what the Nix expressions know of the packages
+make_lock_json() {
+    awk -v sandbox_shell="$(run_nix nix-store -q --hash "$sandbox_shell")" \
+        -v seed="$(run_nix nix-store -q --hash "$seed")" '
+        function quote(list) { gsub(/,/, "\", \"", list); return "\"" list "\"" }
+        function section(name) { printf "%s  \"%s\": {", (sections++ ? "\n  },\n" : "{\n"), name; entries = 0 }
+        function entry(name) { printf "%s\n    \"%s\": ", (entries++ ? "," : ""), name }
+        FNR == 1 { file = FILENAME; sub(/.*\//, "", file); section(file) }
+        file == "sets" { entry($1); printf "{ \"roots\": [%s], \"debs\": [%s] }", quote($2), quote($3) }
+        file == "debs" { entry($1); printf "{ \"version\": \"%s\", \"sha256\": \"%s\" }", $2, $3 }
+        file == "sources" {
+            entry($1 "." $2)
+            printf "{ \"version\": \"%s\", \"sha256\": \"%s\", \"name\": \"%s\" }", $3, $4, $6
+        }
+        END {
+            section("trees")
+            entry("busybox-sandbox-shell"); printf "\"%s\"", sandbox_shell
+            entry("debian-seed"); printf "\"%s\"", seed
+            print "\n  }\n}"
+        }' "$versions/sets" "$versions/debs" "$work/sources"
+}
+
+make_flake() {
+    local flake path root
+    flake=$work/source
+    cp -r "$debian" "$flake"
+    rm -rf "$flake/setup"
+    while read -r line; do
+        echo "$line $(store_name "${line##* }")"
+    done <"$versions/sources" >"$work/sources"
+    make_lock_json >"$flake/lock.json"
+    path=$(run_nix nix store add --name source "$flake")
+    { awk '{ print $2 }' "$state/stored"; printf '%s\n' "$sandbox_shell" "$seed" "$path"; } >"$work/preloaded"
+
+    # Nothing of this may go when garbage is collected: it could not be built again.
+    root=/nix/var/nix/gcroots/rewind-nixw-$(sha256sum <<<"$state" | cut -c1-16)
+    rm -rf "$root.new"
+    mkdir -p "$root.new"
+    xargs ln -s -t "$root.new" <"$work/preloaded"
+    rm -rf "$root"
+    mv "$root.new" "$root"
+
+    ln -sfn "$path" "$state/nixpkgs"
+    mv "$work/preloaded" "$state/preloaded"
+}
+
+# STATE/bin: nix and its old names, each the same small program
+make_commands() {
+    local new=$work/bin name
+    mkdir "$new"
+    {
+        echo '#!/bin/bash'
+        printf 'state=%q\nnixpkgs=%q\n' "$state" "$(realpath "$state/nixpkgs")"
+        cat "$debian/setup/wrapper"
+    } >"$new/nix"
+    chmod 755 "$new/nix"
+    for name in "$state"/nix/bin/nix-*; do
+        ln -s nix "$new/${name##*/}"
+    done
+    rm -rf "$state/bin"
+    mv "$new" "$state/bin"
+}

@@ -1,5 +1,0 @@
-"""``python -m rewind.cli``."""
-
-from rewind.cli import main
-
-main()
