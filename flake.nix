@@ -1,0 +1,52 @@
+{
+  description = "Replayable runs of Nix builds, down to which thread ran when";
+
+  inputs.nixpkgs.url = "github:NixOS/nixpkgs/nixos-unstable";
+
+  outputs =
+    { self, nixpkgs }:
+    let
+      system = "x86_64-linux";
+      pkgs = nixpkgs.legacyPackages.${system};
+
+      rewind = import ./lib { inherit pkgs; };
+
+      # The machine's parts, the recorder, the command line and what there is to try it on.
+      packages = rewind.packages // {
+        rewind = pkgs.callPackage ./python { nixpkgs = nixpkgs.outPath; };
+        bank = pkgs.callPackage ./examples/bank { };
+      };
+    in
+    {
+      lib.${system} = rewind;
+
+      packages.${system} = packages // {
+        default = packages.rewind;
+      };
+
+      checks.${system} = import ./tests {
+        inherit pkgs rewind packages;
+      };
+
+      apps.${system}.test = {
+        type = "app";
+        program = pkgs.lib.getExe (
+          pkgs.writeShellApplication {
+            name = "rewind-test";
+            runtimeInputs = [ (pkgs.python3.withPackages (ps: [ ps.pytest ])) ];
+            # Of the nixpkgs that everything else here is made from.
+            text = ''
+              export REWIND_NIXPKGS=${nixpkgs}
+              exec python3 tests/run.py "$@"
+            '';
+          }
+        );
+        meta.description = "All of rewind's tests, in a checkout";
+      };
+
+      devShells.${system}.default = pkgs.callPackage ./shell.nix { inherit packages; };
+
+      # The stand-in for nixpkgs (debian/) has none.
+      formatter = pkgs.lib.optionalAttrs (pkgs ? nixfmt) { ${system} = pkgs.nixfmt; };
+    };
+}

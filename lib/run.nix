@@ -1,0 +1,100 @@
+# A run: a job in the machine, under a schedule, and what happened.
+#
+# It is an ordinary derivation whose builder is the recorder (python/rewind/recorder), so its name
+# is known before it runs, `nix build` makes it, `nix build --rebuild` checks that it happens
+# again, and stores and caches share it. `out` has the manifest, the trace and the log; `outputs`
+# the NARs of what the job made.
+#
+# The job is not an input of its run, and nothing of the job's inputs but the layers made of them:
+# a run is there although the job was never built.
+{
+  lib,
+  recorder,
+  machine,
+  image,
+  bootSnapshot,
+  shell,
+  defaults,
+}:
+
+let
+  # The longest that a store path's name can be.
+  maxName = 211;
+
+  prefix = "rewind-run-";
+
+  checkName =
+    name:
+    if builtins.match "[-+._?=0-9a-zA-Z]+" name == null then
+      throw "rewind: ${name} cannot be part of a store path's name: letters, digits and +-._?= can"
+    else if lib.stringLength (prefix + name) > maxName then
+      throw "rewind: ${name} is too long for a run's name"
+    else
+      name;
+
+  checkInt =
+    option: minimum: value:
+    if !lib.isInt value then
+      throw "rewind: ${option} is a whole number, not ${builtins.typeOf value}"
+    else if value < minimum then
+      throw "rewind: ${option} is at least ${toString minimum}, not ${toString value}"
+    else
+      value;
+in
+# A job (lib/job.nix) and options (lib/defaults.nix) -> the run's derivation
+job:
+{
+  name ? job.name,
+  schedule ? defaults.schedule,
+  epoch ? defaults.epoch,
+  seed ? defaults.seed,
+  cores ? defaults.cores,
+  memory ? defaults.memory,
+  timeLimit ? defaults.timeLimit,
+}:
+let
+  graphNames = lib.attrNames job.graphs;
+  # Names that no other attribute of the run has.
+  graphKey = lib.listToAttrs (
+    lib.imap0 (index: graph: lib.nameValuePair graph "graph${toString index}") graphNames
+  );
+in
+derivation {
+  name = prefix + checkName name;
+  inherit (job) system drv;
+
+  __structuredAttrs = true;
+
+  builder = "${recorder}/bin/rewind-recorder";
+  args = [ "record" ];
+
+  outputs = [
+    "out"
+    "outputs"
+  ];
+
+  # The manifest names the layers and the machine, the NARs have the paths of the job's inputs in
+  # them; who reads a run needs none of these.
+  unsafeDiscardReferences = {
+    out = true;
+    outputs = true;
+  };
+
+  jobName = name;
+  job = job.file;
+  layers = image job.inputs;
+  exportReferencesGraph = lib.mapAttrs' (
+    graph: roots: lib.nameValuePair graphKey.${graph} roots
+  ) job.graphs;
+  graphs = graphKey;
+
+  settings = machine;
+  memory = checkInt "memory" 1 memory;
+  snapshot = bootSnapshot { inherit memory; };
+  shell = builtins.unsafeDiscardStringContext "${shell}/bin/busybox";
+
+  inherit schedule seed;
+  epoch = checkInt "epoch" 0 epoch;
+  cores = checkInt "cores" 1 cores;
+  timeLimit = checkInt "timeLimit" 0 timeLimit;
+}

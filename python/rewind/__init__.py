@@ -1,0 +1,3 @@
+"""Replayable runs of Nix builds."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,104 @@
+"""The command line: ``rewind``."""
+
+import contextlib
+import importlib
+import os
+import signal
+import sys
+from types import FrameType
+
+import click
+
+from rewind import __version__
+from rewind.cli.errors import Failure, Interrupted
+from rewind.formats import FormatError
+
+_COMMANDS = {
+    "nix": "Record the build of a derivation.",
+    "show": "The command line that makes a run again.",
+    "ls": "The runs in the store.",
+    "log": "What a run's build wrote.",
+    "events": "What a run's programs did.",
+}
+
+
+class _Commands(click.Group):
+    """The commands in `rewind.cli.commands`; a module is imported when it is needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"rewind.cli.commands.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="rewind %(version)s")
+def cli() -> None:
+    """Replayable runs of Nix builds, down to which thread ran when.
+
+    A RUN is the beginning of its hash, a name, a store path, or @ for the newest, @2 for the one
+    before it, and so on.
+
+    The exit status is 0 for the same outcome, 1 if it differs, 2 for an error.
+    """
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    raise Interrupted(number)
+
+
+def main() -> None:
+    """The entry point: run the command line, and end the process."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _terminate)
+    sys.exit(_run())
+
+
+def _run() -> int:
+    try:
+        status = cli.main(prog_name="rewind", standalone_mode=False)
+        sys.stdout.flush()
+        return status if isinstance(status, int) else 0
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx else "rewind"
+        return _fail(f"{_lower(error.format_message())} ({path} --help)")
+    except click.ClickException as error:
+        return _fail(_lower(error.format_message()))
+    except Failure as error:
+        return _fail(str(error), error.log)
+    except FormatError as error:
+        return _fail(str(error))
+    except (Interrupted, click.Abort, KeyboardInterrupt) as error:
+        return 128 + (error.signal if isinstance(error, Interrupted) else signal.SIGINT)
+    except BrokenPipeError:
+        # Who read the answer has had enough. Python would complain when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except OSError as error:
+        return _fail(
+            f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
+        )
+
+
+def _lower(sentence: str) -> str:
+    """A sentence of click's in our style."""
+    return sentence[:1].lower() + sentence[1:].rstrip(".")
+
+
+def _fail(sentence: str, log: str = "") -> int:
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+    if log:
+        sys.stderr.write(log.rstrip("\n") + "\n")
+    sys.stderr.write(f"rewind: {sentence}\n")
+    return 2

@@ -1,0 +1,5 @@
+"""``python -m rewind.cli``."""
+
+from rewind.cli import main
+
+main()

@@ -1,0 +1,131 @@
+"""``rewind events``: what a run's programs did."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attrs
+import click
+
+from rewind.cli import parallel, params, render
+from rewind.cli.errors import Failure
+from rewind.cli.render import Block, Lines
+from rewind.cli.runs import Run
+from rewind.formats import trace
+from rewind.formats.schedule import Position
+from rewind.formats.trace import TraceReader
+
+MOST_PROCESSES = 4
+
+
+def step_range(
+    reader: TraceReader, first: Position | None, last: Position | None
+) -> tuple[int, int]:
+    """The steps of the records that were taken from *first* on, up to *last*.
+
+    :raises Failure: if the run does not get as far as *first*.
+    """
+    steps = reader.steps
+    for position in (first, last):
+        if position is not None and position.step >= max(steps, 1):
+            raise Failure(f"there is no step {position.step:,}: the run has {steps:,}")
+    begin = 0 if first is None else first.step
+    if first is not None and first.offset:
+        begin = _after(reader, first, 0)
+    end = steps - 1 if last is None else last.step
+    if last is not None and last.offset:
+        end = _after(reader, last, 1) - 1
+    return begin, end
+
+
+def _after(reader: TraceReader, position: Position, more: int) -> int:
+    """The first step that was taken *more* or more ns after *position*."""
+    until = None
+    for record in reader.records(position.step):
+        if until is None:
+            until = record.time + position.offset + more
+        if record.time >= until:
+            return record.step
+    return reader.steps
+
+
+def as_data(record: trace.Record) -> dict[str, Any]:
+    """A record for a program to read."""
+    data = attrs.asdict(record, recurse=False)
+    head = {key: data.pop(key) for key in ("step", "time", "pid", "tid")}
+    if isinstance(record, trace.Enter | trace.Exit):
+        data["number"] = data["call"]
+        data["call"] = render.CALLS[record.call].name
+        data["details"] = [
+            {
+                "argument": detail.argument,
+                "text": trace.text(detail.data),
+                "cut": detail.cut,
+            }
+            for detail in record.details
+        ]
+    if isinstance(record, trace.Exit) and -4096 < record.value < 0:
+        data["error"] = render.error_name(-record.value)
+    return {**head, "type": record.type, **data}
+
+
+def lines(reader: TraceReader, first: int, last: int, *, time: bool = False) -> Iterator[bytes]:
+    """The steps from *first* to *last* as lines, in blocks."""
+    render_frame = Lines(
+        start=reader.end.start, steps=reader.steps, first=first, last=last, time=time
+    )
+
+    def work(number: int) -> tuple[bytes, bytes]:
+        block = render_frame(reader.frame(number))
+        return block.text, json.dumps((block.head, block.tail)).encode()
+
+    return render.join(
+        Block(text, *json.loads(border)) for text, border in _map(reader, first, last, work)
+    )
+
+
+def json_lines(reader: TraceReader, first: int, last: int) -> Iterator[bytes]:
+    """The steps from *first* to *last* as JSON, an object a line, in blocks."""
+
+    def work(number: int) -> tuple[bytes, bytes]:
+        found = [
+            json.dumps(as_data(record), ensure_ascii=False) + "\n"
+            for record in trace.decode(reader.frame(number), reader.end.start)
+            if first <= record.step <= last
+        ]
+        return "".join(found).encode(), b""
+
+    return (text for text, _ in _map(reader, first, last, work))
+
+
+def _map(
+    reader: TraceReader, first: int, last: int, work: Callable[[int], tuple[bytes, bytes]]
+) -> Iterator[tuple[bytes, bytes]]:
+    if first > last:
+        return iter(())
+    numbers = range(reader.find(first), reader.find(last) + 1)
+    return parallel.ordered_map(work, numbers, parallel.workers(MOST_PROCESSES))
+
+
+@click.command("events")
+@params.run_argument
+@click.option("--from", "first", type=params.PositionType(), help="Begin there: STEP or STEP+N.")
+@click.option("--to", "last", type=params.PositionType(), help="End there, included.")
+@click.option("--time", is_flag=True, help="Show the guest's time, in ns since the job's start.")
+@params.json_option
+def command(
+    run: Run, first: Position | None, last: Position | None, time: bool, as_json: bool
+) -> None:
+    """What RUN's programs did: a line an event, its step first, then process/thread.
+
+    A call and its result are one line if nothing happened in between; else the result has a
+    line of its own, with an ellipsis. With --json, each line is an object.
+    """
+    with TraceReader(run.trace) as reader:
+        begin, end = step_range(reader, first, last)
+        sys.stdout.flush()
+        sys.stdout.buffer.writelines(
+            json_lines(reader, begin, end) if as_json else lines(reader, begin, end, time=time)
+        )
+        sys.stdout.buffer.flush()

@@ -1,0 +1,242 @@
+"""``rewind nix``: record the build of a derivation."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import attrs
+import click
+
+from rewind.cli import drv as drvs
+from rewind.cli import nix, params, recording, runs
+from rewind.cli.caches import Answer, Caches, normal_hash
+from rewind.cli.errors import Failure
+from rewind.cli.nix import BuildFailure, LogLine
+from rewind.cli.output import count, duration, say, say_json, warn
+from rewind.cli.progress import Progress
+from rewind.cli.recording import Options, Recording
+from rewind.formats.manifest import Manifest
+from rewind.formats.schedule import Schedule
+
+_OWN_ERROR = "rewind: "
+"""How the lines begin with which the recorder says why it gives up."""
+
+
+def _check_clock(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    if value != "instructions":
+        raise Failure(
+            f"--clock {value} is for recorders that count in the processor's hardware; this"
+            " machine counts every instruction, and has --clock instructions alone"
+        )
+    return value
+
+
+@attrs.frozen
+class Comparison:
+    """An output of the job against other copies of the same store path."""
+
+    name: str
+    path: str
+    nar_hash: str | None
+    """What the run made; None if it did not make this output."""
+    local: str | None
+    """What the local store has."""
+    caches: list[Answer]
+
+    @property
+    def others(self) -> list[tuple[str, str]]:
+        """Whose copies there are, and their hashes."""
+        found = [("the local store", self.local)]
+        found += [(answer.url, answer.nar_hash) for answer in self.caches]
+        return [(owner, nar_hash) for owner, nar_hash in found if nar_hash is not None]
+
+    @property
+    def differs(self) -> bool:
+        """Whether a copy is not what the run made."""
+        return any(nar_hash != self.nar_hash for _, nar_hash in self.others)
+
+    def verdict(self, nar_hash: str | None) -> str:
+        """What to call a copy."""
+        if nar_hash is None:
+            return "absent"
+        return "same" if nar_hash == self.nar_hash else "differs"
+
+
+def compare(outputs: dict[str, str], manifest: Manifest) -> list[Comparison]:
+    """The outputs (name to path) of the job against what the store and the caches have."""
+    paths = list(outputs.values())
+    local = nix.path_info([Path(path) for path in paths])
+    answers = Caches.from_config(nix.config()).ask(paths)
+    result = []
+    for name, path in outputs.items():
+        made = manifest.outputs.get(name)
+        copy = local.get(Path(path))
+        result.append(
+            Comparison(
+                name,
+                path,
+                made.nar_hash if made else None,
+                normal_hash(copy.nar_hash) if copy else None,
+                answers[path],
+            )
+        )
+    return result
+
+
+def record(job: str, made: Recording) -> None:
+    """Build the run *made* of *job*, with a link to keep it.
+
+    :raises Failure: if that fails, with the recorder's own reason if it is the recorder's.
+    """
+    roots = recording.roots()
+    roots.mkdir(parents=True, exist_ok=True)
+    reasons = []
+    try:
+        with Progress(str(made.drv)) as progress:
+            progress.note("asking nix")
+            for event in nix.build(f"{made.drv}^*", "--out-link", str(roots / made.out.name)):
+                if isinstance(event, LogLine) and event.path == made.drv:
+                    text = nix.strip_ansi(event.text)
+                    if text.startswith(_OWN_ERROR):
+                        reasons.append(text.removeprefix(_OWN_ERROR))
+                        continue
+                progress.show(event)
+    except BuildFailure as error:
+        if reasons:
+            raise Failure("\n".join(reasons)) from None
+        raise Failure(
+            f"{job} was not recorded: nix could not build what it needs", error.log
+        ) from None
+
+
+@click.command("nix")
+@click.argument("job", metavar="DRV|INSTALLABLE")
+@click.option(
+    "--epoch", type=click.IntRange(min=0), help="The clock when it starts, in s since 1970."
+)
+@click.option("--seed", help="What the kernel's random numbers start from.")
+@click.option("--cores", type=click.IntRange(min=1), help="The CPUs that programs see.")
+@click.option("--memory", type=click.IntRange(min=1), metavar="MIB", help="The machine's memory.")
+@click.option(
+    "--time-limit",
+    type=click.IntRange(min=0),
+    metavar="S",
+    help="Guest time to end after; 0: none.",
+)
+@click.option("--name", help="The run's name; default: the derivation's.")
+@click.option(
+    "--schedule",
+    "perturbations",
+    type=params.ScheduleType(),
+    help='Perturbations: JSON, such as [{"at": "33+5530", "stall": 1000000}], or its file.',
+)
+@click.option(
+    "--clock", default="instructions", callback=_check_clock, help="Only instructions: 1 ns each."
+)
+@params.json_option
+def command(
+    job: str,
+    epoch: int | None,
+    seed: str | None,
+    cores: int | None,
+    memory: int | None,
+    time_limit: int | None,
+    name: str | None,
+    perturbations: Schedule | None,
+    clock: str,
+    as_json: bool,
+) -> int:
+    """Record the build of a derivation, as a store path.
+
+    The build's log goes to stderr as it comes. Then: the run's hash and outcome, and whether
+    its outputs are those of the local store and of the binary caches. The exit status is 1 if
+    one is not.
+    """
+    derivation = drvs.resolve(job)
+    drvs.check(derivation)
+    options = Options(
+        name=name,
+        schedule=perturbations,
+        epoch=epoch,
+        seed=seed,
+        cores=cores,
+        memory=memory,
+        time_limit=time_limit,
+    )
+    made = recording.instantiate(derivation, options)
+    known = bool(nix.valid([made.out]))
+    begin = time.monotonic()
+    record(derivation.name, made)
+    host_time = time.monotonic() - begin
+
+    run = runs.from_path(made.out)
+    if run is None:
+        raise Failure(f"{made.out} is not a run: its manifest is missing")
+    manifest = run.manifest()
+    comparisons = compare(derivation.outputs, manifest)
+    for comparison in comparisons:
+        for answer in comparison.caches:
+            if answer.problem is not None:
+                warn(f"{answer.url}: {answer.problem}")
+    if as_json:
+        say_json(
+            {
+                "hash": run.hash,
+                "path": str(run.path),
+                "name": run.name,
+                "outcome": attrs.asdict(manifest.outcome),
+                "steps": manifest.steps,
+                "guest_time": manifest.guest_time,
+                "host_time": round(host_time * 1e9),
+                "was_known": known,
+                "messages": list(manifest.messages),
+                "outputs": {c.name: _data(c) for c in comparisons},
+            }
+        )
+    else:
+        _print(run, manifest, None if known else host_time, comparisons)
+    return int(any(comparison.differs for comparison in comparisons))
+
+
+def _data(comparison: Comparison) -> dict[str, Any]:
+    return {
+        "path": comparison.path,
+        "nar_hash": comparison.nar_hash,
+        "local": {
+            "verdict": comparison.verdict(comparison.local),
+            "nar_hash": comparison.local,
+        },
+        "caches": {
+            answer.url: {
+                "verdict": "unknown" if answer.problem else comparison.verdict(answer.nar_hash),
+                "nar_hash": answer.nar_hash,
+                "problem": answer.problem,
+            }
+            for answer in comparison.caches
+        },
+    }
+
+
+def _print(
+    run: runs.Run, manifest: Manifest, host_time: float | None, comparisons: list[Comparison]
+) -> None:
+    say(f"{run.hash}  {run.name}")
+    how_long = "already recorded" if host_time is None else f"{host_time:,.1f} s of host time"
+    steps = count(manifest.steps, "step")
+    say(f"{manifest.outcome}: {steps}, {duration(manifest.guest_time)} of guest time, {how_long}")
+    for message in manifest.messages:
+        say(f"the machine: {message}")
+    for comparison in comparisons:
+        if comparison.nar_hash is None:
+            say(f"{comparison.name}: not made")
+        else:
+            say(f"{comparison.name}: {comparison.nar_hash}")
+        for owner, nar_hash in comparison.others:
+            if comparison.nar_hash is None:
+                say(f"  {owner} has it")
+            elif nar_hash == comparison.nar_hash:
+                say(f"  the same as in {owner}")
+            else:
+                say(f"  differs from {owner}: {nar_hash}")
+        if not comparison.others:
+            say("  nothing to compare it with")

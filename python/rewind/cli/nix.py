@@ -1,0 +1,277 @@
+"""Everything that is asked of Nix: its programs are run here, and nowhere else.
+
+Their failures become `Failure`: Nix's own sentence, without its stack of positions. What a build
+does is read from ``--log-format internal-json``: lines ``@nix {JSON}`` on stderr, whose numbers
+are those of src/libutil/logging.hh (ActivityType, ResultType).
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from rewind.cli.errors import Failure
+
+STORE = Path(os.environ.get("NIX_STORE_DIR") or "/nix/store")
+_FEATURES = ("--extra-experimental-features", "nix-command flakes")
+_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+
+_BUILD = 105  # ActivityType: a derivation is built
+_SUBSTITUTE = 108  # ActivityType: a path is fetched
+_LOG_LINE = 101  # ResultType
+_SET_PHASE = 104  # ResultType
+_ERROR, _WARNING = 0, 1  # Verbosity
+
+
+def strip_ansi(text: str) -> str:
+    """*text* without colours and other escape sequences."""
+    return _ANSI.sub("", text)
+
+
+@contextmanager
+def _child(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+    """A process that does not outlive the block: one left early gets SIGINT, then SIGKILL."""
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="backslashreplace",
+        )
+    except FileNotFoundError:
+        raise Failure(f"there is no {command[0]} on PATH") from None
+    except OSError as error:
+        raise Failure(f"{command[0]} does not start: {error.strerror}") from None
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for pipe in (process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def _sentence(stderr: str) -> str:
+    """The last error that Nix reports: it comes after the positions that lead to it."""
+    text = strip_ansi(stderr).strip()
+    _, found, last = ("\n" + text).rpartition("\nerror: ")
+    if not found:
+        _, found, last = ("\n" + text).rpartition(" error: ")
+    lines = [line.strip() for line in (last if found else text).splitlines()]
+    kept: list[str] = []
+    for line in lines:
+        # A position, or an excerpt of a source file.
+        if re.match(r"at .*:\d+:\d+:?$|\d*\||(?:For full|\(stack trace)", line):
+            break
+        kept.append(line)
+    return " ".join(filter(None, kept)) or "nix fails without a word"
+
+
+def run(program: str, *arguments: str) -> str:
+    """What *program* writes to stdout.
+
+    :raises Failure: with its own sentence, if it fails.
+    """
+    with _child([program, *arguments]) as process:
+        out, err = process.communicate()
+    if process.returncode:
+        raise Failure(_sentence(err))
+    return out
+
+
+def nix(*arguments: str) -> str:
+    """`run` for ``nix``, with the features that its commands need."""
+    return run("nix", *_FEATURES, *arguments)
+
+
+def version() -> tuple[int, ...]:
+    """Nix's version."""
+    text = run("nix", "--version")
+    found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
+    if found is None:
+        raise Failure(f"nix does not say its version: {text.strip()}")
+    return tuple(int(number) for number in found.groups("0"))
+
+
+def config() -> dict[str, Any]:
+    """Nix's settings, by name."""
+    return {
+        name: entry["value"] for name, entry in json.loads(nix("config", "show", "--json")).items()
+    }
+
+
+def derivation(installable: str) -> Path:
+    """The .drv of *installable*, which is evaluated for it; nothing is built."""
+    lines = nix("path-info", "--derivation", "--", installable).split()
+    paths = sorted({Path(line.partition("^")[0]) for line in lines})
+    if not paths:
+        raise Failure(f"{installable} is no derivation")
+    if len(paths) > 1:
+        names = ", ".join(path.name for path in paths)
+        raise Failure(f"{installable} is more than one derivation: {names}")
+    return paths[0]
+
+
+def evaluate(expression: str, **strings: str) -> Any:
+    """The attribute ``result`` of what *expression*, a function, makes of *strings*."""
+    given = [word for name, value in strings.items() for word in ("--argstr", name, value)]
+    return json.loads(nix("eval", "--json", "--impure", "--expr", expression, *given, "result"))
+
+
+@attrs.frozen
+class PathInfo:
+    """A valid path of the store."""
+
+    path: Path
+    nar_hash: str
+    """SRI, ``sha256-…``, or ``sha256:`` and base 32, as Nix happens to give it."""
+    nar_size: int
+    registered: int
+    """When it became valid, seconds since 1970."""
+    deriver: Path | None
+
+
+def valid(paths: Sequence[Path]) -> list[Path]:
+    """Those of *paths* that are valid. Nothing is fetched."""
+    if not paths:
+        return []
+    arguments = [str(path) for path in paths]
+    invalid = set(run("nix-store", "--check-validity", "--print-invalid", *arguments).split())
+    return [path for path in paths if str(path) not in invalid]
+
+
+def path_info(paths: Sequence[Path]) -> dict[Path, PathInfo]:
+    """What the store knows of those of *paths* that are valid. Nothing is fetched."""
+    known = valid(paths)
+    if not known:
+        return {}
+    data = json.loads(nix("path-info", "--json", "--", *map(str, known)))
+    # Nix before 2.19 gives a list; later ones a map, whose keys some versions write without the
+    # store's directory.
+    entries = data.items() if isinstance(data, dict) else ((entry["path"], entry) for entry in data)
+    return {
+        (path := STORE / Path(name).name): PathInfo(
+            path,
+            entry["narHash"],
+            entry["narSize"],
+            entry.get("registrationTime") or 0,
+            STORE / Path(entry["deriver"]).name if entry.get("deriver") else None,
+        )
+        for name, entry in entries
+        if entry is not None and entry.get("valid", True)
+    }
+
+
+# --- builds
+
+
+@attrs.frozen
+class Started:
+    """A derivation begins to be built, or a path to be fetched."""
+
+    path: Path
+
+
+@attrs.frozen
+class LogLine:
+    """A line of a build's log."""
+
+    path: Path
+    text: str
+
+
+@attrs.frozen
+class Phase:
+    """A build says how far it is."""
+
+    path: Path
+    text: str
+
+
+@attrs.frozen
+class Message:
+    """Nix itself says something."""
+
+    text: str
+    error: bool
+
+
+Event = Started | LogLine | Phase | Message
+
+
+@attrs.define
+class _Reader:
+    """Turns the lines of ``--log-format internal-json`` into events."""
+
+    activities: dict[int, Path] = attrs.field(factory=dict)
+
+    def read(self, line: str) -> Event | None:
+        if not line.startswith("@nix "):
+            text = strip_ansi(line).rstrip()
+            return Message(text, text.startswith("error:")) if text else None
+        try:
+            entry = json.loads(line[5:])
+        except ValueError:
+            return None
+        match entry:
+            case {"action": "start", "id": int(number), "type": kind, "fields": [str(path), *_]}:
+                if kind in (_BUILD, _SUBSTITUTE):
+                    self.activities[number] = Path(path)
+                    return Started(Path(path))
+            case {"action": "stop", "id": int(number)}:
+                self.activities.pop(number, None)
+            case {"action": "result", "id": int(number), "type": kind, "fields": [str(text), *_]}:
+                origin = self.activities.get(number)
+                if origin is not None and kind == _LOG_LINE:
+                    return LogLine(origin, text)
+                if origin is not None and kind == _SET_PHASE:
+                    return Phase(origin, text)
+            case {"action": "msg", "level": int(level), "msg": str(text)} if level <= _WARNING:
+                return Message(strip_ansi(text).strip(), level == _ERROR)
+        return None
+
+
+class BuildFailure(Failure):
+    """A build that failed. *status* is Nix's exit status, *log* all that it said."""
+
+    def __init__(self, sentence: str, log: str, status: int) -> None:
+        super().__init__(sentence, log)
+        self.status = status
+
+
+def build(installable: str, *options: str) -> Iterator[Event]:
+    """Build *installable*, and tell what happens meanwhile.
+
+    :raises BuildFailure: when all events have come, if the build failed.
+    """
+    command = ["nix", *_FEATURES, "build", "--log-format", "internal-json", *options, installable]
+    messages = []
+    reader = _Reader()
+    with _child(command) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            event = reader.read(line)
+            if event is None:
+                continue
+            if isinstance(event, Message):
+                messages.append(event)
+            yield event
+        process.wait()
+    if process.returncode:
+        log = "\n".join(message.text for message in messages)
+        raise BuildFailure(_sentence(log), log, process.returncode)

@@ -1,0 +1,70 @@
+"""What a person reads: numbers, tables, and where they go.
+
+Answers go to stdout and progress to stderr, with colour if that is a terminal and ``NO_COLOR``
+is not set.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def console(file: TextIO) -> "Console":
+    """A console on *file* that changes nothing of a text but its colour."""
+    # Imported here: it takes longer than many a command does.
+    from rich.console import Console
+
+    made = Console(file=file, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    if not made.is_terminal:
+        # Nobody looks: as wide as the text is.
+        made = Console(
+            file=file, highlight=False, markup=False, emoji=False, soft_wrap=True, width=100_000
+        )
+    return made
+
+
+def say(text: str = "") -> None:
+    """A line of an answer."""
+    sys.stdout.write(text + "\n")
+
+
+def say_json(data: Any) -> None:
+    """An answer for a program."""
+    json.dump(data, sys.stdout, indent=2, ensure_ascii=False)
+    sys.stdout.write("\n")
+
+
+def warn(text: str) -> None:
+    """A line for the person that is no part of the answer."""
+    sys.stdout.flush()
+    sys.stderr.write(f"rewind: {text}\n")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> None:
+    """A table on stdout; the columns in *right* are numbers."""
+    from rich.table import Table
+
+    out = console(sys.stdout)
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name in head:
+        made.add_column(name, justify="right" if name in right else "left", no_wrap=True)
+    for row in rows:
+        made.add_row(*row)
+    with out.capture() as capture:
+        out.print(made)
+    for line in capture.get().splitlines():
+        say(line.rstrip())
+
+
+def count(number: int, thing: str) -> str:
+    """``1 step``, ``4,321 steps``."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
+def duration(ns: int) -> str:
+    """A time span that is given in ns, in seconds."""
+    return f"{ns / 1e9:,.3f} s"

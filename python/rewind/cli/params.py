@@ -1,0 +1,81 @@
+"""Arguments and options that commands have in common."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from rewind.cli.errors import Failure
+from rewind.formats import FormatError, schedule
+from rewind.formats.schedule import Position
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class RunType(click.ParamType):
+    """A run: a hash's beginning, ``@``, ``@2``, a name or a store path."""
+
+    name = "run"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from rewind.cli import runs
+
+        return runs.find(value) if isinstance(value, str) else value
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from rewind.cli import runs
+
+        try:
+            known = runs.scan()
+        except Failure:
+            return []
+        items = [CompletionItem(run.short, help=run.name) for run in known]
+        items += [CompletionItem(name) for name in sorted({run.name for run in known})]
+        return [item for item in items if item.value.startswith(incomplete)]
+
+
+class PositionType(click.ParamType):
+    """A position in a run: ``STEP`` or ``STEP+N``, N instructions later."""
+
+    name = "position"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, Position):
+            return value
+        try:
+            return Position.parse(value)
+        except FormatError as error:
+            raise Failure(str(error)) from None
+
+
+class ScheduleType(click.ParamType):
+    """A schedule as JSON text, or a file with that."""
+
+    name = "schedule"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        text = value
+        try:
+            if not value.lstrip().startswith("["):
+                text = Path(value).read_text(encoding="utf-8")
+            return schedule.from_json(text)
+        except OSError as error:
+            raise Failure(f"the schedule {value}: {error.strerror}") from None
+        except (FormatError, UnicodeDecodeError) as error:
+            raise Failure(str(error)) from None
+
+
+def run_argument(function: F) -> F:
+    """The argument RUN, as a `rewind.cli.runs.Run`."""
+    return click.argument("run", metavar="RUN", type=RunType())(function)
+
+
+def json_option(function: F) -> F:
+    """The option --json, as the argument ``as_json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")(function)

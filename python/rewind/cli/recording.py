@@ -1,0 +1,149 @@
+"""From a job to its run's derivation: the same that ``rewind.lib.run`` gives in a flake."""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from rewind.cli import drv as drvs
+from rewind.cli import nix
+from rewind.cli.drv import Derivation
+from rewind.cli.errors import Failure
+from rewind.formats import schedule
+from rewind.formats.manifest import Manifest
+from rewind.formats.schedule import Schedule
+
+# The configuration and overlays of whoever calls must not have a part in a run's name.
+_EXPRESSION = """
+{ source, nixpkgs, arguments }:
+let
+  pkgs = import nixpkgs {
+    system = "%s";
+    config = { };
+    overlays = [ ];
+  };
+  rewind = import (source + "/lib") { inherit pkgs; };
+  run = rewind.runFromDrv (builtins.fromJSON (builtins.readFile arguments));
+in
+{
+  result = {
+    drv = run.drvPath;
+    out = run.out.outPath;
+    outputs = run.outputs.outPath;
+  };
+}
+"""
+
+
+@attrs.frozen(kw_only=True)
+class Options:
+    """What a run is made with; None is lib/'s default."""
+
+    name: str | None = None
+    schedule: Schedule | None = None
+    epoch: int | None = None
+    seed: str | None = None
+    cores: int | None = None
+    memory: int | None = None
+    """MiB."""
+    time_limit: int | None = None
+    """Seconds of guest time, 0 for none."""
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> "Options":
+        """Those that a run was made with."""
+        return cls(**{field.name: getattr(manifest, field.name) for field in attrs.fields(cls)})
+
+    def to_nix(self) -> dict[str, Any]:
+        """The arguments that ``runFromDrv`` takes, without those that are None."""
+        data = attrs.asdict(self, recurse=False)
+        if self.schedule is not None:
+            data["schedule"] = schedule.to_data(self.schedule)
+        data["timeLimit"] = data.pop("time_limit")
+        return {name: value for name, value in data.items() if value is not None}
+
+
+@attrs.frozen
+class Recording:
+    """A run's derivation and its two outputs, whether they exist or not."""
+
+    drv: Path
+    out: Path
+    outputs: Path
+
+
+def _environment(name: str) -> str:
+    value = os.environ.get(name)
+    if not value:
+        raise Failure(
+            f"{name} is not set: start rewind as the package that the flake makes, which sets it"
+        )
+    return value
+
+
+def source() -> Path:
+    """Where this rewind's ``lib`` is.
+
+    :raises Failure: if rewind is not started by its package's wrapper.
+    """
+    return Path(_environment("REWIND_SOURCE"))
+
+
+def defaults() -> Options:
+    """What a run is made with unless it is told otherwise, from lib/defaults.nix."""
+    path = source() / "lib" / "defaults.nix"
+    data = json.loads(nix.nix("eval", "--json", "--file", str(path)))
+    return Options(
+        schedule=schedule.from_data(data["schedule"]),
+        epoch=data["epoch"],
+        seed=data["seed"],
+        cores=data["cores"],
+        memory=data["memory"],
+        time_limit=data["timeLimit"],
+    )
+
+
+def _inputs(job: Derivation) -> dict[str, dict[str, str]]:
+    """The outputs that are inputs of *job*, with their paths, by derivation."""
+    found: dict[str, dict[str, str]] = {}
+    for path, names in job.input_drvs.items():
+        outputs = drvs.read(Path(path)).outputs
+        found[path] = {name: outputs.get(name, "") for name in names}
+        if not all(found[path].values()):
+            raise Failure(f"{job.name} is made from {path}, whose outputs have no paths yet")
+    return found
+
+
+def instantiate(job: Derivation, options: Options) -> Recording:
+    """The derivation of the run of *job*; it is put into the store, and not built."""
+    arguments = {
+        "drv": str(job.path),
+        "name": job.name,
+        "builder": job.builder,
+        "args": job.args,
+        "env": job.env,
+        "outputs": job.outputs,
+        "inputDrvs": _inputs(job),
+        "inputSrcs": job.input_srcs,
+        "structuredAttrs": job.structured_attrs,
+        **options.to_nix(),
+    }
+    with tempfile.NamedTemporaryFile("w", prefix="rewind-", suffix=".json") as file:
+        json.dump(arguments, file)
+        file.flush()
+        result = nix.evaluate(
+            _EXPRESSION % drvs.SYSTEM,
+            source=str(source()),
+            nixpkgs=_environment("REWIND_NIXPKGS"),
+            arguments=file.name,
+        )
+    return Recording(Path(result["drv"]), Path(result["out"]), Path(result["outputs"]))
+
+
+def roots() -> Path:
+    """The directory whose links keep runs from being collected as garbage."""
+    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(state) / "rewind" / "runs"

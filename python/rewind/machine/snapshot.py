@@ -1,0 +1,241 @@
+"""Boot snapshots: a machine as it is after its boot, before it knows of any job.
+
+A directory of three files:
+
+``state``
+    QEMU's migration stream without the machine's memory (capability x-ignore-shared).
+
+``memory``
+    the guest's memory, without the pages that are zero. In little endian: the 8 bytes
+    "rwmemory", u32 version, u32 number of extents, u64 bytes of guest memory; then for each
+    extent u64 offset and u64 length, both multiples of a page; then, from the next page
+    boundary of the file on, the extents' bytes, in order and without gaps. Not compressed: to
+    restore it is to copy it.
+
+``snapshot.cbor``
+    a map: ``format`` "rewind-boot-snapshot", ``version``, ``settings`` (the machine's settings,
+    a store path), ``memory`` (MiB), ``console`` (what the kernel said, bytes).
+
+Equal machines make equal snapshots, byte for byte.
+"""
+
+import contextlib
+import errno
+import json
+import mmap
+import os
+import socket
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+import attrs
+import cbor2
+
+from rewind.machine import MachineError, qemu
+from rewind.machine.settings import Settings
+
+FORMAT = "rewind-boot-snapshot"
+VERSION = 1
+
+_PAGE = 4096
+_ZERO = bytes(_PAGE)
+_MAGIC = b"rwmemory"
+_HEADER = struct.Struct("<8sIIQ")
+_EXTENT = struct.Struct("<QQ")
+_CHUNK = 1 << 20
+
+
+@attrs.frozen(kw_only=True)
+class Snapshot:
+    """A boot snapshot in the directory *path*."""
+
+    path: Path
+    settings: str
+    memory: int
+    """MiB."""
+    console: bytes
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what ``snapshot.cbor`` says.
+
+        :raises MachineError: if *path* is no boot snapshot, or is of another version.
+        """
+        try:
+            data = cbor2.loads((path / "snapshot.cbor").read_bytes())
+        # A damaged file can make the decoder raise nearly anything.
+        except Exception as error:
+            raise MachineError(f"the boot snapshot can't be read: {path}: {error}") from None
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise MachineError(f"this is no boot snapshot: {path}")
+        if data.get("version") != VERSION:
+            raise MachineError(
+                f"the boot snapshot {path} is of version {data.get('version')}; "
+                f"this rewind reads version {VERSION}"
+            )
+        settings, memory, console = (data.get(key) for key in ("settings", "memory", "console"))
+        if not (
+            isinstance(settings, str) and isinstance(memory, int) and isinstance(console, bytes)
+        ):
+            raise MachineError(f"the boot snapshot is damaged: {path}")
+        return cls(path=path, settings=settings, memory=memory, console=console)
+
+    def save(self) -> None:
+        """Write ``snapshot.cbor``."""
+        data = {
+            "format": FORMAT,
+            "version": VERSION,
+            "settings": self.settings,
+            "memory": self.memory,
+            "console": self.console,
+        }
+        (self.path / "snapshot.cbor").write_bytes(cbor2.dumps(data, canonical=True))
+
+
+def pack(memory: int, path: Path) -> None:
+    """Write the file *path* from the machine's memory, the file descriptor *memory*."""
+    size = os.fstat(memory).st_size
+    with mmap.mmap(memory, size, prot=mmap.PROT_READ) as pages:
+        extents = list(_extents(memory, pages))
+        with path.open("wb") as file:
+            file.write(_HEADER.pack(_MAGIC, VERSION, len(extents), size))
+            for extent in extents:
+                file.write(_EXTENT.pack(*extent))
+            file.write(bytes(-file.tell() % _PAGE))
+            for offset, length in extents:
+                for at in range(offset, offset + length, _CHUNK):
+                    file.write(pages[at : min(at + _CHUNK, offset + length)])
+
+
+def unpack(path: Path, memory: int) -> None:
+    """Fill the file descriptor *memory*, which is all zeros, with what `pack` wrote.
+
+    :raises MachineError: if the file is damaged, or the machine's size is another.
+    """
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
+        magic, version, count, size = _HEADER.unpack_from(data)
+        if magic != _MAGIC or version != VERSION or size != os.fstat(memory).st_size:
+            raise MachineError(f"this is not the memory of such a machine: {path}")
+        at = -(-(_HEADER.size + count * _EXTENT.size) // _PAGE) * _PAGE
+        with memoryview(data) as view:
+            for number in range(count):
+                offset, length = _EXTENT.unpack_from(data, _HEADER.size + number * _EXTENT.size)
+                done = 0
+                while done < length:
+                    with view[at + done : at + length] as rest:
+                        if len(rest) != length - done:
+                            raise MachineError(f"the boot snapshot is cut short: {path}")
+                        done += os.pwrite(memory, rest, offset + done)
+                at += length
+
+
+def _extents(memory: int, pages: mmap.mmap) -> Iterator[tuple[int, int]]:
+    """Offset and length of the runs of pages in *memory* (mapped: *pages*) that are not zero."""
+    start = end = 0
+    for low, high in _allocated(memory):
+        for page in range(low - low % _PAGE, high, _PAGE):
+            if pages[page : page + _PAGE] == _ZERO:
+                continue
+            if page != end:
+                if end > start:
+                    yield start, end - start
+                start = page
+            end = page + _PAGE
+    if end > start:
+        yield start, end - start
+
+
+def _allocated(file: int) -> Iterator[tuple[int, int]]:
+    """Start and end of the parts of *file* that are no holes: reading a hole would fill it."""
+    end = 0
+    while True:
+        try:
+            start = os.lseek(file, end, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return
+            raise
+        end = os.lseek(file, start, os.SEEK_HOLE)
+        yield start, end
+
+
+@contextlib.contextmanager
+def restore(
+    settings: Settings,
+    snapshot: Snapshot,
+    *,
+    scratch: Path,
+    device: Mapping[str, object],
+    pass_fds: Sequence[int] = (),
+) -> Iterator[qemu.Qemu]:
+    """Start a machine from *snapshot*; the arguments are those of `rewind.machine.qemu.run`.
+
+    QEMU starts while its memory is being filled. It reads its state from a pipe, runs as soon
+    as it has all of it, and is told so ahead of time: nothing waits for it but the pipe.
+
+    :raises MachineError: if it can't be started.
+    """
+    with contextlib.ExitStack() as stack:
+        read_fd, write_fd = os.pipe()
+        reader = stack.enter_context(os.fdopen(read_fd, "rb"))
+        writer = stack.enter_context(os.fdopen(write_fd, "wb"))
+        ours, theirs = (stack.enter_context(end) for end in socket.socketpair())
+        ours.sendall(_incoming(reader.fileno()))
+        machine = stack.enter_context(
+            qemu.run(
+                settings,
+                memory=snapshot.memory,
+                scratch=scratch,
+                device=device,
+                start=[*qemu.monitor_arguments(theirs), "-incoming", "defer"],
+                pass_fds=(*pass_fds, reader.fileno(), theirs.fileno()),
+            )
+        )
+        reader.close()
+        theirs.close()
+        try:
+            unpack(snapshot.path / "memory", machine.memory)
+            _check_answers(ours)
+            with writer:
+                writer.write((snapshot.path / "state").read_bytes())
+        except (BrokenPipeError, ConnectionError):
+            machine.process.wait()
+            raise machine.failure("the machine could not be restored") from None
+        except OSError as error:
+            raise MachineError(f"the boot snapshot can't be restored: {error}") from None
+        ours.close()
+        yield machine
+
+
+def _incoming(state: int) -> bytes:
+    """The commands with which QEMU restores a machine from the file descriptor *state*."""
+    commands: tuple[tuple[str, dict[str, object]], ...] = (
+        ("qmp_capabilities", {}),
+        (
+            "migrate-set-capabilities",
+            {"capabilities": [{"capability": "x-ignore-shared", "state": True}]},
+        ),
+        ("migrate-incoming", {"uri": f"fd:{state}"}),
+    )
+    return b"".join(
+        json.dumps({"execute": name, "arguments": arguments, "id": name}).encode() + b"\n"
+        for name, arguments in commands
+    )
+
+
+def _check_answers(monitor: socket.socket) -> None:
+    """Read the answers to `_incoming`.
+
+    :raises MachineError: if one is an error.
+    :raises ConnectionError: if QEMU ended.
+    """
+    with monitor.makefile("rb") as lines:
+        for line in lines:
+            answer = json.loads(line)
+            if "error" in answer:
+                raise MachineError(f"QEMU refused {answer['id']}: {answer['error']['desc']}")
+            if answer.get("id") == "migrate-incoming":
+                return
+    raise ConnectionError

@@ -1,0 +1,230 @@
+"""What comes out of a machine while it runs, each stream taken up by a thread of its own.
+
+A stream is a pipe or a FIFO: nothing is held in memory, or on the disk twice, and a machine that
+is faster than the disk waits for it, which its guest can't see.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import attrs
+
+from rewind.formats import FormatError
+from rewind.formats.manifest import Output
+from rewind.formats.nixbase32 import sha256
+from rewind.formats.trace import End, FrameSource, TraceWriter
+
+CHUNK = 1 << 16
+PIPE = 1 << 20
+"""Bytes that a pipe is asked to hold: as much as an unprivileged process may ask for."""
+
+PROGRESS_INTERVAL = 1.0
+"""Seconds of the host's time."""
+
+_PHASE = re.compile(rb"^@nix (\{.*\})$", re.MULTILINE)
+
+
+class StreamError(Exception):
+    """A stream could not be taken up; the text is a sentence for the user."""
+
+
+class Workers:
+    """Threads that each see to one stream.
+
+    :param on_error: called, from its thread, when one has failed.
+    """
+
+    def __init__(self, on_error: Callable[[], None]) -> None:
+        self._on_error = on_error
+        self._threads: list[threading.Thread] = []
+        self._errors: list[Exception] = []
+
+    def start(self, what: str, work: Callable[[], None]) -> None:
+        """Do *work* in a thread; *what* is the stream's name, for the user."""
+
+        def run() -> None:
+            try:
+                work()
+            except OSError as error:
+                self._fail(StreamError(f"cannot write {what}: {error.strerror}"))
+            except Exception as error:
+                self._fail(error)
+
+        thread = threading.Thread(target=run, name=what, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _fail(self, error: Exception) -> None:
+        self._errors.append(error)
+        self._on_error()
+
+    def join(self) -> None:
+        """Wait for all threads.
+
+        :raises StreamError: (or whatever it was) if one has failed.
+        """
+        for thread in self._threads:
+            thread.join()
+        if self._errors:
+            raise self._errors[0]
+
+
+@attrs.define
+class Fifo:
+    """A FIFO that the device writes to, at *path*; it can be opened before and after QEMU does."""
+
+    path: Path
+    _reader: int = attrs.field(init=False)
+    _writer: int | None = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        os.mkfifo(self.path)
+        # Without O_NONBLOCK this would wait for QEMU. The writer of our own keeps the reader from
+        # seeing an end before QEMU has opened the FIFO.
+        self._reader = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._writer = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
+        os.set_blocking(self._reader, True)
+        _enlarge(self._reader)
+
+    def end(self) -> None:
+        """Nothing more will come: QEMU has ended."""
+        if self._writer is not None:
+            os.close(self._writer)
+            self._writer = None
+
+    def __iter__(self) -> Iterator[bytes]:
+        """What comes, until its end."""
+        try:
+            while data := os.read(self._reader, CHUNK):
+                yield data
+        finally:
+            os.close(self._reader)
+
+
+def pipe() -> tuple[BinaryIO, int]:
+    """A large pipe: its end to read from, and the file descriptor to write to."""
+    reader, writer = os.pipe()
+    _enlarge(reader)
+    return os.fdopen(reader, "rb", buffering=CHUNK), writer
+
+
+def _enlarge(fd: int) -> None:
+    # A user who has many pipes already gets small ones.
+    with contextlib.suppress(PermissionError):
+        fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE)
+
+
+class Display:
+    """What the user sees of a run: the job's log as it comes, and how far the run is.
+
+    Nix reads lines that begin with ``@nix`` on a builder's stderr and shows their "phase" in its
+    progress bar (Nix's manual is silent on it; stdenv's setup.sh does it, too). The job's own
+    ones are in its log, and so reach Nix anyway.
+
+    :param log: the file descriptor for the job's log.
+    :param progress: the one for ``@nix`` lines, or None.
+    """
+
+    def __init__(self, log: int, progress: int | None) -> None:
+        self._log = log
+        self._progress = progress
+        self._lock = threading.Lock()
+        self._at_line_start = True
+        self._last = time.monotonic()
+        self._phase = ""
+
+    def log(self, data: bytes) -> None:
+        """Show a piece of the log."""
+        for match in _PHASE.finditer(data):
+            with contextlib.suppress(ValueError):
+                message = json.loads(match[1])
+                if message.get("action") == "setPhase":
+                    self._phase = f"{message['phase']}, "
+        with self._lock:
+            _write(self._log, data)
+            self._at_line_start = data.endswith(b"\n")
+
+    def reached(self, steps: int, guest_time: int) -> None:
+        """Show, if it is time to, how far the run is: its *steps*, and ns of guest time."""
+        now = time.monotonic()
+        if self._progress is None or now < self._last + PROGRESS_INTERVAL:
+            return
+        phase = f"{self._phase}{steps:,} steps, {guest_time / 1e9:.1f} s of guest time"
+        message = json.dumps({"action": "setPhase", "phase": phase})
+        with self._lock:
+            # In the middle of a line it would be part of that line.
+            if self._at_line_start:
+                _write(self._progress, f"@nix {message}\n".encode())
+                self._last = now
+
+
+def copy_log(source: Fifo, path: Path, display: Display) -> None:
+    """Write the job's log to the file *path* and show it."""
+    with path.open("wb", buffering=0) as file:
+        for data in source:
+            file.write(data)
+            display.log(data)
+
+
+def read_text(source: Fifo, limit: int) -> str:
+    """What *source* says.
+
+    :raises StreamError: if that is more than *limit* bytes.
+    """
+    text = b""
+    for data in source:
+        text += data
+        if len(text) > limit:
+            raise StreamError(f"init said more than {limit:,} bytes")
+    return text.decode(errors="backslashreplace")
+
+
+def copy_nar(source: Fifo, path: Path, store_path: str) -> Output | None:
+    """Write the NAR of the output *store_path* to the file *path*; None if there is none."""
+    digest = hashlib.sha256()
+    size = 0
+    with contextlib.ExitStack() as stack:
+        file = None
+        for data in source:
+            # The file is there only if the output is.
+            file = file or stack.enter_context(path.open("wb", buffering=0))
+            file.write(data)
+            digest.update(data)
+            size += len(data)
+    return Output(store_path, sha256(digest.digest()), size) if size else None
+
+
+def copy_trace(source: BinaryIO, path: Path, display: Display) -> End | None:
+    """Write the trace to the file *path*; None if the machine ended before the trace did.
+
+    :raises FormatError: if what comes is no trace.
+    """
+    with source, TraceWriter(path) as writer:
+        start = None
+        try:
+            for frame in FrameSource(source):
+                if isinstance(frame, End):
+                    writer.finish(frame)
+                    return frame
+                writer.add(frame)
+                start = frame.first_time if start is None else start
+                display.reached(frame.first_step + frame.records, frame.first_time - start)
+        except FormatError:
+            if source.read(1):
+                raise
+    return None
+
+
+def _write(fd: int, data: bytes) -> None:
+    with memoryview(data) as view:
+        while view:
+            view = view[os.write(fd, view) :]

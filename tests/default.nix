@@ -1,0 +1,63 @@
+# The flake's checks: all tests that fit Nix's sandbox.
+{
+  pkgs,
+  rewind,
+  # the flake's packages
+  packages,
+}:
+
+let
+  inherit (pkgs) lib;
+
+  prefixed = prefix: lib.mapAttrs' (name: lib.nameValuePair "${prefix}-${name}");
+
+  determinism = pkgs.callPackage ./determinism { inherit (packages) recorder; };
+
+  fidelity = pkgs.callPackage ./fidelity { inherit rewind; };
+
+  cases = pkgs.callPackage ./fidelity/cases.nix { };
+
+  # What is recorded again and again.
+  repeated = {
+    inherit (packages) bank;
+
+    shell = pkgs.runCommand "shell" { } ''
+      mkfifo pipe
+      for i in 1 2 3; do
+        (sleep 0.0$i; head -c 4 /dev/urandom | od -An -tx4; echo "$i is $BASHPID") > pipe &
+      done
+      sort < pipe
+      wait
+      date +%s.%N
+      echo "$RANDOM" > $out
+    '';
+
+    threads = pkgs.runCommand "threads" { nativeBuildInputs = [ pkgs.python3 ]; } ''
+      python3 ${./threads.py} > $out
+      cat $out
+    '';
+  };
+in
+prefixed "lib" (
+  import ./lib/checks.nix {
+    inherit pkgs rewind;
+    inherit (packages.rewind) source;
+  }
+)
+// prefixed "determinism" (
+  lib.mapAttrs (
+    name: drv:
+    determinism {
+      inherit name;
+      run = rewind.run { inherit drv; };
+    }
+  ) repeated
+)
+// prefixed "same" (lib.mapAttrs (_: fidelity.same) cases.same)
+// prefixed "outcome" (lib.mapAttrs (_: fidelity.outcome) cases.outcome)
+// {
+  # Its checkPhase has the unit tests, types and style.
+  inherit (packages) rewind bank;
+
+  init = pkgs.callPackage ./init { };
+}

@@ -1,0 +1,692 @@
+/*
+ * The rewind device: takes down what the guest reports, hands it its job, and
+ * acts on a schedule at exact instructions.
+ *
+ * Copyright (c) 2026 the rewind authors
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The guest's side of the interface is drivers/rewind/ of its kernel; both
+ * follow docs/design.md. Everything here happens in the vCPU's thread, at an
+ * instruction that is the same in every run: in a port access, or in a timer of
+ * QEMU_CLOCK_VIRTUAL, which with -icount counts instructions. The host decides
+ * nothing: a slow disk or a full pipe makes the machine slower, not different.
+ */
+
+#include "qemu/osdep.h"
+#include "qapi/error.h"
+#include "qemu/cutils.h"
+#include "qemu/error-report.h"
+#include "qemu/timer.h"
+#include "qemu/units.h"
+#include "exec/address-spaces.h"
+#include "hw/isa/isa.h"
+#include "hw/qdev-properties.h"
+#include "migration/vmstate.h"
+#include "system/runstate.h"
+#include <sys/mman.h>
+
+#define TYPE_REWIND "rewind"
+OBJECT_DECLARE_SIMPLE_TYPE(RewindState, REWIND)
+
+#define REWIND_MAGIC        0x52575744
+#define REWIND_PORT         0x5e0
+#define REWIND_PORTS        20
+
+/* The guest's area: a record buffer, then a bulk buffer, 64 KiB each. */
+#define AREA_SIZE           (128 * KiB)
+#define BULK_OFFSET         (64 * KiB)
+#define BULK_SIZE           (64 * KiB)
+#define RECORD_MIN          16
+#define RECORD_MAX          4096
+
+/* A store of this vector to the local APIC is X86_PLATFORM_IPI_VECTOR. */
+#define APIC_MSI_ADDRESS    0xfee00000
+#define PERTURB_VECTOR      0xf7
+
+/* Layers appear in windows whose place and size never change. */
+#define WINDOW_BASE         (256 * GiB)
+#define WINDOW_SIZE         (64 * GiB)
+#define LAYERS              4
+
+#define CHANNELS            64
+#define PENDING             8
+
+#define FRAME_MAGIC         0x52465752  /* "RWFR" */
+#define FRAME_HEADER        32
+#define FRAME_SIZE          (256 * KiB)
+
+enum { PORT_RECORD = 0, PORT_AREA = 4, PORT_COMMAND = 8, PORT_SEND = 12,
+       PORT_FETCH = 16 };
+enum { PORT_PERTURB = 4, PORT_NS_LOW = 8, PORT_NS_HIGH = 12 };
+enum { COMMAND_READY = 1, COMMAND_ATTACH, COMMAND_START, COMMAND_FINISHED,
+       COMMAND_STALLED };
+enum { END_FINISHED = 1, END_STALLED, END_TIMED_OUT };
+enum { FRAME_RECORDS = 0, FRAME_END = 1 };
+
+typedef enum { KIND_STALL = 1, KIND_RESCHEDULE, KIND_STOP } PerturbationKind;
+
+typedef struct {
+    uint64_t step, offset, ns;
+    PerturbationKind kind;
+    int64_t due;                /* guest time, -1 until its step was taken */
+    bool done;
+} Perturbation;
+
+struct RewindState {
+    ISADevice parent_obj;
+
+    MemoryRegion ports;
+    MemoryRegion window[LAYERS], layer[LAYERS];
+
+    /* properties */
+    char *trace_path, *channels_path, *parameters_path, *schedule_path;
+    char *layer_path[LAYERS];
+    uint64_t time_limit;
+    bool stop_at_ready;
+
+    /* the host's side: none of it is seen by the guest */
+    int trace_fd, channels_fd, channel_fd[CHANNELS];
+    char *parameters;
+    gsize parameters_size;
+    uint8_t *area;
+    QEMUTimer *perturb_timer, *limit_timer;
+    GArray *schedule;
+    guint next;                 /* first perturbation whose step is to come */
+    uint8_t *frame;
+    uint32_t frame_bytes, frame_records;
+    uint64_t frame_step, frame_time;
+
+    /* the guest's side: what travels with a snapshot */
+    uint64_t area_pfn;
+    uint64_t steps;             /* records taken since the job's start */
+    int64_t step_time;          /* when the last one was taken */
+    int64_t start_time;
+    uint8_t started, attached, ended;
+    uint32_t fetched;
+    uint32_t npending, pending_kind[PENDING];
+    uint64_t pending_ns[PENDING];
+    uint64_t taken_ns;          /* of the perturbation the guest took last */
+    uint64_t sent[CHANNELS];
+};
+
+static int64_t rewind_now(void)
+{
+    return qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL);
+}
+
+/*
+ * What is lost here can't be told to the guest, and a run with a hole in it
+ * is worse than none.
+ */
+static void rewind_write_all(int fd, const void *data, size_t size,
+                             const char *what)
+{
+    if (qemu_write_full(fd, data, size) != size) {
+        error_report("rewind: cannot write the %s: %s", what, strerror(errno));
+        exit(1);
+    }
+}
+
+/* --- trace */
+
+static void rewind_write_frame(RewindState *s, uint32_t kind,
+                               const uint8_t *data, uint32_t bytes,
+                               uint32_t records, uint64_t step, uint64_t time)
+{
+    uint8_t header[FRAME_HEADER];
+
+    stl_le_p(header, FRAME_MAGIC);
+    stl_le_p(header + 4, bytes);
+    stl_le_p(header + 8, records);
+    stl_le_p(header + 12, kind);
+    stq_le_p(header + 16, step);
+    stq_le_p(header + 24, time);
+    rewind_write_all(s->trace_fd, header, sizeof(header), "trace");
+    rewind_write_all(s->trace_fd, data, bytes, "trace");
+}
+
+static void rewind_flush(RewindState *s)
+{
+    if (s->trace_fd >= 0 && s->frame_records) {
+        rewind_write_frame(s, FRAME_RECORDS, s->frame, s->frame_bytes,
+                           s->frame_records, s->frame_step, s->frame_time);
+    }
+    s->frame_bytes = 0;
+    s->frame_records = 0;
+}
+
+static void rewind_end(RewindState *s, uint32_t reason)
+{
+    uint8_t end[32];
+
+    if (s->ended) {
+        return;
+    }
+    s->ended = 1;
+    rewind_flush(s);
+    if (s->trace_fd >= 0) {
+        stl_le_p(end, reason);
+        stl_le_p(end + 4, 0);
+        stq_le_p(end + 8, s->steps);
+        stq_le_p(end + 16, rewind_now());
+        stq_le_p(end + 24, s->start_time);
+        rewind_write_frame(s, FRAME_END, end, sizeof(end), 0, s->steps,
+                           rewind_now());
+    }
+    /*
+     * A shutdown request alone takes effect when the main loop gets to it, and
+     * the guest would run on meanwhile, for as long as the host likes.
+     */
+    vm_stop(RUN_STATE_SHUTDOWN);
+    qemu_system_shutdown_request(SHUTDOWN_CAUSE_GUEST_SHUTDOWN);
+}
+
+static void rewind_limit_reached(void *opaque)
+{
+    rewind_end(opaque, END_TIMED_OUT);
+}
+
+/* --- perturbations */
+
+static void rewind_perturb(RewindState *s, const Perturbation *p)
+{
+    if (p->kind == KIND_STOP) {
+        vm_stop(RUN_STATE_PAUSED);
+        return;
+    }
+    if (s->npending == PENDING) {
+        error_report("rewind: more than %d perturbations wait for the guest to"
+                     " take an interrupt", PENDING);
+        exit(1);
+    }
+    s->pending_kind[s->npending] = p->kind;
+    s->pending_ns[s->npending] = p->ns;
+    s->npending++;
+    address_space_stl_le(&address_space_memory, APIC_MSI_ADDRESS,
+                         PERTURB_VECTOR, MEMTXATTRS_UNSPECIFIED, NULL);
+}
+
+/* Acts on every perturbation that is due, and sets the timer for the next. */
+static void rewind_perturb_due(void *opaque)
+{
+    RewindState *s = opaque;
+
+    for (;;) {
+        Perturbation *first = NULL;
+        guint i;
+
+        for (i = 0; i < s->next; i++) {
+            Perturbation *p = &g_array_index(s->schedule, Perturbation, i);
+
+            if (!p->done && p->due >= 0 && (!first || p->due < first->due)) {
+                first = p;
+            }
+        }
+        if (!first) {
+            return;
+        }
+        if (first->due > rewind_now()) {
+            timer_mod(s->perturb_timer, first->due);
+            return;
+        }
+        first->done = true;
+        rewind_perturb(s, first);
+    }
+}
+
+/* Step number @step was taken at @time: start the offsets that count from it. */
+static void rewind_schedule_step(RewindState *s, uint64_t step, int64_t time)
+{
+    bool any = false;
+
+    while (s->next < s->schedule->len) {
+        Perturbation *p = &g_array_index(s->schedule, Perturbation, s->next);
+
+        if (p->step > step) {
+            break;
+        }
+        s->next++;
+        if (p->step == step && time + (int64_t)p->offset >= rewind_now()) {
+            p->due = time + p->offset;
+            any = true;
+        }
+    }
+    if (any) {
+        rewind_perturb_due(s);
+    }
+}
+
+static uint32_t rewind_take_perturbation(RewindState *s)
+{
+    uint32_t kind;
+
+    if (!s->npending) {
+        return 0;
+    }
+    kind = s->pending_kind[0];
+    s->taken_ns = s->pending_ns[0];
+    s->npending--;
+    memmove(s->pending_kind, s->pending_kind + 1,
+            s->npending * sizeof(s->pending_kind[0]));
+    memmove(s->pending_ns, s->pending_ns + 1,
+            s->npending * sizeof(s->pending_ns[0]));
+    return kind;
+}
+
+/* --- what the guest asks for */
+
+static void rewind_map_area(RewindState *s)
+{
+    MemoryRegionSection section =
+        memory_region_find(get_system_memory(), s->area_pfn << 12, AREA_SIZE);
+
+    s->area = NULL;
+    if (section.mr) {
+        if (memory_region_is_ram(section.mr) &&
+            int128_ge(section.size, int128_make64(AREA_SIZE))) {
+            s->area = (uint8_t *)memory_region_get_ram_ptr(section.mr) +
+                      section.offset_within_region;
+        }
+        memory_region_unref(section.mr);
+    }
+}
+
+static void rewind_map_layers(RewindState *s)
+{
+    int i;
+
+    for (i = 0; i < LAYERS; i++) {
+        if (memory_region_size(&s->layer[i])) {
+            memory_region_add_subregion(&s->window[i], 0, &s->layer[i]);
+        }
+    }
+}
+
+static void rewind_arm_limit(RewindState *s)
+{
+    if (s->started && s->time_limit) {
+        timer_mod(s->limit_timer, s->start_time + s->time_limit);
+    }
+}
+
+static void rewind_record(RewindState *s, uint32_t size)
+{
+    int64_t now = rewind_now();
+
+    if (!s->started || !s->area || size < RECORD_MIN || size > RECORD_MAX ||
+        lduw_le_p(s->area) != size) {
+        error_report("rewind: the guest's driver sent a malformed record");
+        exit(1);
+    }
+    if (s->trace_fd >= 0) {
+        if (s->frame_bytes + sizeof(uint64_t) + size > FRAME_SIZE) {
+            rewind_flush(s);
+        }
+        if (!s->frame_records) {
+            s->frame_step = s->steps;
+            s->frame_time = now;
+        }
+        stq_le_p(s->frame + s->frame_bytes, now);
+        memcpy(s->frame + s->frame_bytes + sizeof(uint64_t), s->area, size);
+        s->frame_bytes += sizeof(uint64_t) + size;
+        s->frame_records++;
+    }
+    s->step_time = now;
+    rewind_schedule_step(s, s->steps++, now);
+}
+
+static void rewind_command(RewindState *s, uint32_t command)
+{
+    switch (command) {
+    case COMMAND_READY:
+        if (s->stop_at_ready) {
+            vm_stop(RUN_STATE_PAUSED);
+        }
+        break;
+    case COMMAND_ATTACH:
+        if (!s->attached) {
+            s->attached = 1;
+            rewind_map_layers(s);
+        }
+        break;
+    case COMMAND_START:
+        s->started = 1;
+        s->steps = 0;
+        s->start_time = rewind_now();
+        rewind_arm_limit(s);
+        break;
+    case COMMAND_FINISHED:
+        rewind_end(s, END_FINISHED);
+        break;
+    case COMMAND_STALLED:
+        rewind_end(s, END_STALLED);
+        break;
+    }
+}
+
+static void rewind_send(RewindState *s, uint32_t channel, uint32_t size)
+{
+    g_autofree char *name = NULL;
+
+    if (!s->area || channel >= CHANNELS || size > BULK_SIZE) {
+        error_report("rewind: the guest's driver sent to a malformed channel");
+        exit(1);
+    }
+    s->sent[channel] += size;
+    if (s->channels_fd < 0) {
+        return;
+    }
+    if (s->channel_fd[channel] < 0) {
+        name = g_strdup_printf("%" PRIu32, channel);
+        s->channel_fd[channel] = openat(s->channels_fd, name, O_WRONLY |
+                                        O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+        if (s->channel_fd[channel] < 0) {
+            error_report("rewind: cannot create channel %s: %s", name,
+                         strerror(errno));
+            exit(1);
+        }
+    }
+    rewind_write_all(s->channel_fd[channel], s->area + BULK_OFFSET, size,
+                     "guest's output");
+}
+
+static void rewind_fetch(RewindState *s, uint32_t offset)
+{
+    s->fetched = 0;
+    if (s->area && offset < s->parameters_size) {
+        s->fetched = MIN(BULK_SIZE, s->parameters_size - offset);
+        address_space_write(&address_space_memory,
+                            (s->area_pfn << 12) + BULK_OFFSET,
+                            MEMTXATTRS_UNSPECIFIED, s->parameters + offset,
+                            s->fetched);
+    }
+}
+
+static void rewind_port_write(void *opaque, hwaddr port, uint64_t value,
+                              unsigned size)
+{
+    RewindState *s = opaque;
+
+    switch (port) {
+    case PORT_RECORD:
+        rewind_record(s, value);
+        break;
+    case PORT_AREA:
+        s->area_pfn = value;
+        rewind_map_area(s);
+        break;
+    case PORT_COMMAND:
+        rewind_command(s, value);
+        break;
+    case PORT_SEND:
+        rewind_send(s, value >> 24, value & 0xffffff);
+        break;
+    case PORT_FETCH:
+        rewind_fetch(s, value);
+        break;
+    }
+}
+
+static uint64_t rewind_port_read(void *opaque, hwaddr port, unsigned size)
+{
+    RewindState *s = opaque;
+
+    switch (port) {
+    case PORT_RECORD:
+        return REWIND_MAGIC;
+    case PORT_PERTURB:
+        return rewind_take_perturbation(s);
+    case PORT_NS_LOW:
+        return (uint32_t)s->taken_ns;
+    case PORT_NS_HIGH:
+        return s->taken_ns >> 32;
+    case PORT_FETCH:
+        return s->fetched;
+    default:
+        return 0;
+    }
+}
+
+static const MemoryRegionOps rewind_port_ops = {
+    .read = rewind_port_read,
+    .write = rewind_port_write,
+    .endianness = DEVICE_LITTLE_ENDIAN,
+    .valid = { .min_access_size = 4, .max_access_size = 4 },
+    .impl = { .min_access_size = 4, .max_access_size = 4 },
+};
+
+/* --- set-up */
+
+/* Lines "STEP OFFSET stall|reschedule|stop NS", in order of step. */
+static bool rewind_read_schedule(RewindState *s, Error **errp)
+{
+    g_autofree char *text = NULL;
+    g_autoptr(GError) err = NULL;
+    g_auto(GStrv) lines = NULL;
+    uint64_t last = 0;
+    char **line;
+
+    s->schedule = g_array_new(false, true, sizeof(Perturbation));
+    if (!s->schedule_path) {
+        return true;
+    }
+    if (!g_file_get_contents(s->schedule_path, &text, NULL, &err)) {
+        error_setg(errp, "cannot read the schedule: %s", err->message);
+        return false;
+    }
+    lines = g_strsplit(text, "\n", -1);
+    for (line = lines; *line; line++) {
+        Perturbation p = { .due = -1 };
+        char kind[16], rest;
+
+        if (!**line) {
+            continue;
+        }
+        if (sscanf(*line, "%" SCNu64 " %" SCNu64 " %15s %" SCNu64 "%c",
+                   &p.step, &p.offset, kind, &p.ns, &rest) != 4) {
+            error_setg(errp, "malformed line in the schedule: %s", *line);
+            return false;
+        }
+        if (!strcmp(kind, "stall")) {
+            p.kind = KIND_STALL;
+        } else if (!strcmp(kind, "reschedule")) {
+            p.kind = KIND_RESCHEDULE;
+        } else if (!strcmp(kind, "stop")) {
+            p.kind = KIND_STOP;
+        } else {
+            error_setg(errp, "unknown kind in the schedule: %s", kind);
+            return false;
+        }
+        if (p.step < last) {
+            error_setg(errp, "the schedule's steps are not in order: %s", *line);
+            return false;
+        }
+        last = p.step;
+        g_array_append_val(s->schedule, p);
+    }
+    return true;
+}
+
+static bool rewind_open_layer(RewindState *s, int i, Error **errp)
+{
+    const char *path = s->layer_path[i];
+    struct stat st;
+    void *map;
+    int fd = qemu_open(path, O_RDONLY, errp);
+
+    if (fd < 0) {
+        return false;
+    }
+    if (fstat(fd, &st) < 0) {
+        error_setg_errno(errp, errno, "cannot read layer '%s'", path);
+        close(fd);
+        return false;
+    }
+    if (st.st_size == 0 || st.st_size > WINDOW_SIZE) {
+        error_setg(errp, "layer '%s' is empty or larger than its window", path);
+        close(fd);
+        return false;
+    }
+    map = mmap(NULL, st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    close(fd);
+    if (map == MAP_FAILED) {
+        error_setg_errno(errp, errno, "cannot map layer '%s'", path);
+        return false;
+    }
+    /*
+     * RAM of a device: read directly by translated code, but neither migrated
+     * nor counted as the machine's memory.
+     */
+    memory_region_init_ram_device_ptr(&s->layer[i], OBJECT(s), "rewind-layer",
+                                      ROUND_UP(st.st_size, 4 * KiB), map);
+    memory_region_set_readonly(&s->layer[i], true);
+    return true;
+}
+
+/* Someone looks at the machine: let the trace be complete up to here. */
+static void rewind_state_change(void *opaque, bool running, RunState state)
+{
+    if (!running) {
+        rewind_flush(opaque);
+    }
+}
+
+static void rewind_realize(DeviceState *dev, Error **errp)
+{
+    RewindState *s = REWIND(dev);
+    g_autoptr(GError) err = NULL;
+    int i;
+
+    s->trace_fd = -1;
+    s->channels_fd = -1;
+    memset(s->channel_fd, -1, sizeof(s->channel_fd));
+
+    if (s->trace_path) {
+        s->trace_fd = qemu_create(s->trace_path, O_WRONLY, 0644, errp);
+        if (s->trace_fd < 0) {
+            return;
+        }
+        s->frame = g_malloc(FRAME_SIZE);
+    }
+    if (s->channels_path) {
+        s->channels_fd = qemu_open(s->channels_path, O_RDONLY | O_DIRECTORY,
+                                   errp);
+        if (s->channels_fd < 0) {
+            return;
+        }
+    }
+    if (s->parameters_path &&
+        !g_file_get_contents(s->parameters_path, &s->parameters,
+                             &s->parameters_size, &err)) {
+        error_setg(errp, "cannot read the parameters: %s", err->message);
+        return;
+    }
+    if (!rewind_read_schedule(s, errp)) {
+        return;
+    }
+    for (i = 0; i < LAYERS; i++) {
+        g_autofree char *name = g_strdup_printf("rewind-window%d", i);
+
+        memory_region_init(&s->window[i], OBJECT(s), name, WINDOW_SIZE);
+        memory_region_add_subregion(get_system_memory(),
+                                    WINDOW_BASE + i * WINDOW_SIZE,
+                                    &s->window[i]);
+        if (s->layer_path[i] && !rewind_open_layer(s, i, errp)) {
+            return;
+        }
+    }
+    s->perturb_timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, rewind_perturb_due, s);
+    s->limit_timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, rewind_limit_reached, s);
+    qemu_add_vm_change_state_handler(rewind_state_change, s);
+    memory_region_init_io(&s->ports, OBJECT(s), &rewind_port_ops, s, "rewind",
+                          REWIND_PORTS);
+    isa_register_ioport(ISA_DEVICE(dev), &s->ports, REWIND_PORT);
+}
+
+/*
+ * Timers are not in the snapshot: they follow from what is, and from this
+ * process's own schedule and limit, which may differ from the ones under
+ * which the snapshot was taken.
+ */
+static int rewind_post_load(void *opaque, int version_id)
+{
+    RewindState *s = opaque;
+
+    if (s->npending > PENDING) {
+        return -EINVAL;
+    }
+    if (s->area_pfn) {
+        rewind_map_area(s);
+    }
+    if (s->attached) {
+        rewind_map_layers(s);
+    }
+    rewind_arm_limit(s);
+    if (s->started && s->steps) {
+        rewind_schedule_step(s, s->steps - 1, s->step_time);
+    }
+    return 0;
+}
+
+static const VMStateDescription vmstate_rewind = {
+    .name = TYPE_REWIND,
+    .version_id = 1,
+    .minimum_version_id = 1,
+    .post_load = rewind_post_load,
+    .fields = (const VMStateField[]) {
+        VMSTATE_UINT64(area_pfn, RewindState),
+        VMSTATE_UINT64(steps, RewindState),
+        VMSTATE_INT64(step_time, RewindState),
+        VMSTATE_INT64(start_time, RewindState),
+        VMSTATE_UINT8(started, RewindState),
+        VMSTATE_UINT8(attached, RewindState),
+        VMSTATE_UINT8(ended, RewindState),
+        VMSTATE_UINT32(fetched, RewindState),
+        VMSTATE_UINT32(npending, RewindState),
+        VMSTATE_UINT32_ARRAY(pending_kind, RewindState, PENDING),
+        VMSTATE_UINT64_ARRAY(pending_ns, RewindState, PENDING),
+        VMSTATE_UINT64(taken_ns, RewindState),
+        VMSTATE_UINT64_ARRAY(sent, RewindState, CHANNELS),
+        VMSTATE_END_OF_LIST()
+    }
+};
+
+static const Property rewind_properties[] = {
+    DEFINE_PROP_STRING("trace", RewindState, trace_path),
+    DEFINE_PROP_STRING("channels", RewindState, channels_path),
+    DEFINE_PROP_STRING("parameters", RewindState, parameters_path),
+    DEFINE_PROP_STRING("schedule", RewindState, schedule_path),
+    DEFINE_PROP_STRING("layer0", RewindState, layer_path[0]),
+    DEFINE_PROP_STRING("layer1", RewindState, layer_path[1]),
+    DEFINE_PROP_STRING("layer2", RewindState, layer_path[2]),
+    DEFINE_PROP_STRING("layer3", RewindState, layer_path[3]),
+    DEFINE_PROP_UINT64("time-limit", RewindState, time_limit, 0),
+    DEFINE_PROP_BOOL("stop-at-ready", RewindState, stop_at_ready, false),
+};
+
+static void rewind_class_init(ObjectClass *klass, void *data)
+{
+    DeviceClass *dc = DEVICE_CLASS(klass);
+
+    dc->desc = "Records what the guest reports, and perturbs it on schedule";
+    dc->realize = rewind_realize;
+    dc->vmsd = &vmstate_rewind;
+    dc->user_creatable = true;
+    set_bit(DEVICE_CATEGORY_MISC, dc->categories);
+    device_class_set_props(dc, rewind_properties);
+}
+
+static const TypeInfo rewind_info = {
+    .name = TYPE_REWIND,
+    .parent = TYPE_ISA_DEVICE,
+    .instance_size = sizeof(RewindState),
+    .class_init = rewind_class_init,
+};
+
+static void rewind_register_types(void)
+{
+    type_register_static(&rewind_info);
+}
+
+type_init(rewind_register_types)
