@@ -4,7 +4,7 @@
 let
   inherit (pkgs) lib;
 
-  machineParts = pkgs.callPackage ../vm-configs { };
+  machineParts = import ../vm-configs { inherit (pkgs) callPackage; };
 
   recorder = pkgs.callPackage ../python/recorder.nix { };
 
