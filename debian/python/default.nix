@@ -139,7 +139,8 @@ in
     // builders
     // {
       python = python3;
-      inherit (final) callPackage fetchPypi;
+      callPackage = final.newScope final.python3Packages;
+      inherit (final) fetchPypi;
       inherit sitePackages;
       qemu-qmp = builders.buildPythonPackage {
         pname = "qemu-qmp";
