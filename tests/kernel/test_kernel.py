@@ -1,0 +1,351 @@
+"""The kernel and its driver, in the machine, without init and layers.
+
+Each test boots the machine with an initramfs of two programs, `init` and `check`, and looks at
+what the device wrote: the job's log, its result and the trace.
+
+The environment names what is tested: `REWIND_MACHINE` (the machine's settings, as
+vm-configs/machine.nix writes them) and `REWIND_INITRD`.
+"""
+
+import errno
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import attrs
+import pytest
+
+from rewind.formats import trace
+from rewind.machine.boot import cold_boot
+from rewind.machine.settings import Settings
+
+T = TypeVar("T", bound=trace.Record)
+
+FINISHED, STALLED = 1, 2
+SECOND = 1_000_000_000
+CLOSE = 60
+"""Seconds of the host's time that are enough for any of these machines."""
+
+READ, WRITE, RT_SIGRETURN, PREAD, WRITEV, ACCESS = 0, 1, 15, 17, 20, 21
+SENDMSG, BIND, EXECVE, RENAME, MKDIR, SYMLINK, READLINK = 46, 49, 59, 82, 83, 88, 89
+RECVFROM, GETPPID, OPENAT = 45, 110, 257
+
+
+@attrs.frozen
+class Run:
+    """What came of a machine."""
+
+    log: str
+    result: str
+    console: str
+    reason: int
+    time: int
+    """Of the job, in ns."""
+    raw: bytes
+    """The trace as the device wrote it."""
+    records: tuple[trace.Record, ...]
+
+    def of(self, kind: type[T]) -> list[T]:
+        """The records of a type."""
+        return [record for record in self.records if isinstance(record, kind)]
+
+    def calls(self, number: int) -> list[tuple[trace.Enter, trace.Exit | None]]:
+        """Each call of a number, with its end."""
+        found: list[tuple[trace.Enter, trace.Exit | None]] = []
+        for at, record in enumerate(self.records):
+            if isinstance(record, trace.Enter) and record.call == number:
+                end = next(
+                    (
+                        later
+                        for later in self.records[at:]
+                        if isinstance(later, trace.Exit) and later.tid == record.tid
+                    ),
+                    None,
+                )
+                assert end is None or end.call == number
+                found.append((record, end))
+        return found
+
+
+def settings() -> Settings:
+    """The machine that is tested, with the tests' own initramfs."""
+    return attrs.evolve(
+        Settings.load(Path(os.environ["REWIND_MACHINE"])),
+        initrd=Path(os.environ["REWIND_INITRD"]),
+    )
+
+
+def parameter(key: str, value: str) -> bytes:
+    return f"{key} {len(value)}\n{value}\n".encode()
+
+
+def run(
+    scratch: Path,
+    *arguments: str,
+    cores: int = 1,
+    schedule: Sequence[str] = (),
+    padding: int = 0,
+    memory: int = 1024,
+) -> Run:
+    """Run ``check ARGUMENTS`` in a machine; *padding* makes the parameters that much larger."""
+    scratch.mkdir(exist_ok=True)
+    (scratch / "parameters").write_bytes(
+        parameter("padding", "x" * padding)
+        + parameter("cores", str(cores))
+        + b"".join(parameter("arg", argument) for argument in arguments)
+    )
+    (scratch / "schedule").write_text("".join(f"{line}\n" for line in schedule))
+    (scratch / "channels").mkdir()
+    device = {
+        "trace": scratch / "trace",
+        "channels": scratch / "channels",
+        "parameters": scratch / "parameters",
+        "schedule": scratch / "schedule",
+    }
+    with cold_boot(settings(), memory=memory, scratch=scratch, device=device) as machine:
+        machine.process.wait(CLOSE)
+        console = machine.console.read_text(errors="replace")
+        errors = machine.errors.read_text()
+    assert not errors
+
+    def channel(number: int) -> str:
+        path = scratch / "channels" / str(number)
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    records: list[trace.Record] = []
+    end: trace.End | None = None
+    with (scratch / "trace").open("rb") as stream:
+        for item in trace.FrameSource(stream):
+            if isinstance(item, trace.End):
+                end = item
+            else:
+                records.extend(trace.decode(item))
+    assert end is not None, f"no end: {channel(0)}{console}"
+    return Run(
+        log=channel(0),
+        result=channel(1),
+        console=console,
+        reason=end.reason,
+        time=end.time - end.start,
+        raw=(scratch / "trace").read_bytes(),
+        records=tuple(records),
+    )
+
+
+def test_features(tmp_path: Path) -> None:
+    got = run(tmp_path, "features", memory=2048)
+    assert got.result == "exited 0\n", got.log + got.console
+    assert "FAILED" not in got.log
+    assert got.console == ""
+
+
+@pytest.mark.parametrize("cores", [1, 2, 4, 63, 64])
+def test_cores(tmp_path: Path, cores: int) -> None:
+    got = run(tmp_path, "cpus", str(cores), cores=cores)
+    assert (got.log, got.result) == ("", "exited 0\n")
+
+
+@pytest.mark.parametrize(
+    "how", ["pause", "deadlock", "pipes", "poll", "connection", "signal", "stopped"]
+)
+def test_stalled(tmp_path: Path, how: str) -> None:
+    got = run(tmp_path, "wait", how)
+    assert got.reason == STALLED
+    # A timer that comes once may hold the end back: that of a closed connection takes a minute.
+    assert got.time < (100 if how == "connection" else 1) * SECOND
+
+
+@pytest.mark.parametrize("how", ["sleep", "timer", "poll-timeout", "alarm", "receive"])
+def test_long_wait(tmp_path: Path, how: str) -> None:
+    got = run(tmp_path, "wait", how)
+    assert (got.log, got.result, got.reason) == ("", "exited 0\n", FINISHED)
+    assert 100_000 * SECOND <= got.time < 107_000 * SECOND
+
+
+def test_large_parameters(tmp_path: Path) -> None:
+    got = run(tmp_path, "exit", "3", padding=200_000)
+    assert got.result == "exited 3\n"
+
+
+def test_repeats(tmp_path: Path) -> None:
+    one = run(tmp_path / "one", "calls")
+    two = run(tmp_path / "two", "calls")
+    assert one.raw == two.raw
+
+
+def test_calls(tmp_path: Path) -> None:
+    got = run(tmp_path, "calls")
+    assert (got.log, got.result) == ("", "exited 0\n")
+
+    def only(number: int) -> tuple[trace.Enter, trace.Exit]:
+        ((enter, end),) = got.calls(number)
+        assert end is not None
+        return enter, end
+
+    def path(argument: int, data: str | bytes, cut: bool = False) -> trace.Detail:
+        data = data if isinstance(data, bytes) else data.encode()
+        return trace.Detail(argument, trace.PATH, cut, data)
+
+    def data(argument: int, content: bytes, cut: bool = False) -> trace.Detail:
+        return trace.Detail(argument, trace.DATA, cut, content)
+
+    # START, then what the process did.
+    first = got.records[0]
+    assert isinstance(first, trace.Exit) and (first.pid, first.tid) == (1, 1)
+    execs = got.of(trace.Exec)
+    assert [(e.pid, e.path, e.arguments) for e in execs] == [
+        (1, "/check", ("check", "calls")),
+        (2, "/check", ("check", "exit", "7")),
+    ]
+
+    opened = [enter for enter, _ in got.calls(OPENAT)]
+    assert path(1, "/tmp/file") in [detail for enter in opened for detail in enter.details]
+    write, written = only(WRITE)
+    assert write.details == (data(1, b"d" * 64, cut=True),)
+    assert written.value == 100
+    assert only(PREAD)[1].details == (data(1, b"d" * 10),)
+    assert only(WRITEV)[0].details == (data(1, b"one"),)
+    assert set(only(RENAME)[0].details) == {path(0, "/tmp/file"), path(1, "/tmp/renamed")}
+
+    long, null, bad = got.calls(ACCESS)
+    assert long[0].details == (path(0, b"p" * 256, cut=True),)
+    assert null[0].details == bad[0].details == ()
+    assert bad[1] is not None
+    assert (bad[1].value, bad[1].details) == (-errno.EFAULT, ())
+
+    # Its page was not there when the call was entered, and was when it returned.
+    mkdir, made = only(MKDIR)
+    assert (mkdir.details, made.details) == ((), (path(0, "/tmp/untouched"),))
+
+    assert set(only(SYMLINK)[0].details) == {path(0, "where it leads"), path(1, "/tmp/link")}
+    assert only(READLINK)[1].details == (path(1, "where it leads"),)
+    assert only(SENDMSG)[0].details == (data(1, b"one"),)
+    assert only(RECVFROM)[1].details == (data(1, b"onetwo"),)
+    ((address,), _) = only(BIND)[0].details, None
+    assert address.data.startswith(b"\1\0/tmp/socket\0")
+
+    # Signals: to oneself, and the child's end.
+    sent = [(s.pid, s.signal, s.receiver_pid) for s in got.of(trace.SignalSent)]
+    assert (1, 10, 1) in sent and (2, 17, 1) in sent
+    ((usr1),) = [s for s in got.of(trace.SignalDelivered) if s.signal == 10]
+    assert (usr1.pid, usr1.sender) == (1, 1)
+    assert only(RT_SIGRETURN)[1].pid == 1
+
+    # A process and its end.
+    (fork,) = got.of(trace.Fork)
+    assert (fork.pid, fork.child_pid, fork.child_tid) == (1, 2, 2)
+    assert fork.flags & 0xFF == 17
+    assert [(e.pid, e.code, e.last) for e in got.of(trace.TaskEnd)] == [
+        (2, 7 << 8, True),
+        (1, 0, True),
+    ]
+
+    # Who has the CPU is whom the last switch gave it to.
+    running = (1, 1)
+    for record in got.records:
+        if isinstance(record, trace.Switch):
+            assert (record.pid, record.tid) == running
+            running = (record.next_pid, record.next_tid)
+        elif isinstance(record, trace.Enter | trace.Exit):
+            assert (record.pid, record.tid) == running
+
+
+def _step(got: Run) -> int:
+    """The step at which `turns` calls getppid: from there on its threads only count."""
+    ((enter, _),) = got.calls(GETPPID)
+    return enter.step
+
+
+def test_stall(tmp_path: Path) -> None:
+    plain = run(tmp_path / "plain", "turns", "0")
+    step = _step(plain)
+    stalled = run(
+        tmp_path / "stalled",
+        "turns",
+        "0",
+        schedule=[f"{step + 1} 5000 stall 3000000", f"{step + 1} 5001 stall 4000000"],
+    )
+    one, two = stalled.of(trace.Perturbed)
+    assert (one.kind, one.ns, one.nothing, one.pid) == ("stall", 3_000_000, False, 1)
+    assert (two.kind, two.ns, two.nothing, two.pid) == ("stall", 4_000_000, False, 1)
+    assert stalled.result == "exited 0\n"
+    # Until then it is the same run; the stalls take as long as they say, and little more.
+    assert stalled.records[: step + 2] == plain.records[: step + 2]
+    extra = stalled.time - plain.time
+    assert 7_000_000 <= extra < 7_200_000
+
+
+def test_stall_lets_others_run(tmp_path: Path) -> None:
+    step = _step(run(tmp_path / "plain", "turns", "2"))
+    got = run(
+        tmp_path / "stalled", "turns", "2", schedule=[f"{step + 3} 200000 stall 5000000"]
+    )
+    (stall,) = got.of(trace.Perturbed)
+    after = [r for r in got.of(trace.Switch) if r.step > stall.step]
+    assert (after[0].pid, after[0].tid) == (stall.pid, stall.tid)
+    # It does not come back before its time, whoever runs.
+    back = next(r for r in after[1:] if r.next_tid == stall.tid)
+    assert back.time - stall.time >= 5_000_000
+
+
+@pytest.mark.parametrize("offset", [1, 1000, 123_456, 1_000_000, 3_700_000, 9_999_999])
+def test_reschedule(tmp_path: Path, offset: int) -> None:
+    step = _step(run(tmp_path / "plain", "turns", "2"))
+    got = run(
+        tmp_path / "rescheduled",
+        "turns",
+        "2",
+        schedule=[f"{step + 3} {offset} reschedule 0"],
+    )
+    (perturbed,) = got.of(trace.Perturbed)
+    assert perturbed.kind == "reschedule"
+    if perturbed.nothing:
+        assert perturbed.pid == 0
+        return
+    switch = next(r for r in got.of(trace.Switch) if r.step > perturbed.step)
+    assert (switch.pid, switch.tid) == (perturbed.pid, perturbed.tid)
+    assert switch.next_tid not in (0, perturbed.tid)
+    assert switch.time - perturbed.time < 100_000
+
+
+def test_reschedule_alone(tmp_path: Path) -> None:
+    plain = run(tmp_path / "plain", "turns", "0")
+    step = _step(plain)
+    got = run(tmp_path / "alone", "turns", "0", schedule=[f"{step + 1} 5000 reschedule 0"])
+    (perturbed,) = got.of(trace.Perturbed)
+    assert not perturbed.nothing
+    # There is nobody to give the turn to, and nothing to wait for.
+    assert got.time - plain.time < 100_000
+
+
+def test_perturbation_of_nothing(tmp_path: Path) -> None:
+    plain = run(tmp_path / "plain", "wait", "sleep")
+    sleep = plain.of(trace.Switch)[-1].step
+    step = next(r.step for r in plain.of(trace.Switch) if r.next_pid == 0 and r.step > sleep - 20)
+    got = run(
+        tmp_path / "idle", "wait", "sleep", schedule=[f"{step} 5000000000 stall 1000000"]
+    )
+    (perturbed,) = got.of(trace.Perturbed)
+    assert perturbed.nothing and (perturbed.pid, perturbed.tid) == (0, 0)
+    assert got.result == "exited 0\n"
+
+
+def test_without_device(tmp_path: Path) -> None:
+    """Without the device the driver keeps out of the way, and the kernel boots."""
+    machine = settings()
+    console = tmp_path / "console"
+    subprocess.run(
+        [
+            machine.qemu,
+            *("-accel", "tcg", "-M", "microvm,acpi=off,isa-serial=on", "-m", "512"),
+            *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
+            *("-kernel", machine.kernel, "-initrd", machine.initrd),
+            *("-append", "reboot=t"),
+            *("-serial", f"file:{console}"),
+        ],
+        check=True,
+        timeout=4 * CLOSE,
+    )
+    assert "init without a device" in console.read_text()
