@@ -19,6 +19,9 @@ _COMMANDS = {
     "ls": "The runs in the store.",
     "log": "What a run's build wrote.",
     "events": "What a run's programs did.",
+    "ps": "A run's processes.",
+    "replay": "Make a run again, and compare.",
+    "doctor": "What works here, and the mend for what does not.",
 }
 
 

@@ -49,6 +49,10 @@ def normal_hash(text: str) -> str:
     return nixbase32.sha256(nixbase32.decode(digits))
 
 
+class _Unanswered(Exception):
+    """Why a cache gives no answer."""
+
+
 @attrs.frozen
 class Caches:
     """The HTTP binary caches that Nix substitutes from."""
@@ -81,9 +85,33 @@ class Caches:
             }
             return {path: [job.result() for job in found] for path, found in jobs.items()}
 
+    def ping(self) -> dict[str, str | None]:
+        """Whether each cache answers: None, or why not."""
+        if not self.urls:
+            return {}
+        with ThreadPoolExecutor(min(16, len(self.urls))) as pool:
+            return dict(zip(self.urls, pool.map(self._ping, self.urls), strict=True))
+
+    def _ping(self, url: str) -> str | None:
+        try:
+            found = self._get(url, "nix-cache-info")
+        except _Unanswered as error:
+            return str(error)
+        return "it has no nix-cache-info" if found is None else None
+
     def _ask(self, url: str, path: str) -> Answer:
-        digits = Path(path).name[:32]
-        request = urllib.request.Request(f"{url}/{digits}.narinfo")
+        try:
+            found = self._get(url, f"{Path(path).name[:32]}.narinfo")
+            return Answer(url, None if found is None else _nar_hash(found))
+        except (_Unanswered, ValueError) as error:
+            return Answer(url, problem=str(error))
+
+    def _get(self, url: str, name: str) -> bytes | None:
+        """The cache's file *name*, or None if it has none.
+
+        :raises _Unanswered: if it does not say.
+        """
+        request = urllib.request.Request(f"{url}/{name}")
         try:
             credentials = self._credentials(url)
             if credentials:
@@ -95,19 +123,20 @@ class Caches:
                     cafile=str(self.certificates) if self.certificates else None
                 )
             with urllib.request.urlopen(request, timeout=TIMEOUT, context=context) as response:
-                return Answer(url, _nar_hash(response.read(_MAX_BYTES)))
+                data: bytes = response.read(_MAX_BYTES)
+                return data
         except urllib.error.HTTPError as error:
             error.close()
             # 403 is what a bucket without the right to list says of what it does not have.
             if error.code in (403, 404, 410):
-                return Answer(url)
-            return Answer(url, problem=f"HTTP {error.code} {error.reason}")
+                return None
+            raise _Unanswered(f"HTTP {error.code} {error.reason}") from None
         except urllib.error.URLError as error:
-            return Answer(url, problem=_reason(error.reason))
-        except (OSError, ValueError, netrc.NetrcParseError) as error:
-            return Answer(url, problem=_reason(error))
+            raise _Unanswered(_reason(error.reason)) from None
         except http.client.HTTPException as error:
-            return Answer(url, problem=f"it does not speak HTTP: {error!r}")
+            raise _Unanswered(f"it does not speak HTTP: {error!r}") from None
+        except (OSError, ValueError, netrc.NetrcParseError) as error:
+            raise _Unanswered(_reason(error)) from None
 
     def _credentials(self, url: str) -> str | None:
         parts = urllib.parse.urlsplit(url)

@@ -13,18 +13,22 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def console(file: TextIO) -> "Console":
-    """A console on *file* that changes nothing of a text but its colour."""
+def console(file: TextIO, *, wide: bool = False) -> "Console":
+    """A console on *file* that changes nothing of a text but its colour.
+
+    *wide*: lines are as long as they are, whatever the terminal's width.
+    """
     # Imported here: it takes longer than many a command does.
     from rich.console import Console
 
-    made = Console(file=file, highlight=False, markup=False, emoji=False, soft_wrap=True)
-    if not made.is_terminal:
-        # Nobody looks: as wide as the text is.
-        made = Console(
-            file=file, highlight=False, markup=False, emoji=False, soft_wrap=True, width=100_000
-        )
-    return made
+    return Console(
+        file=file,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=True,
+        width=100_000 if wide else None,
+    )
 
 
 def say(text: str = "") -> None:
@@ -48,7 +52,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[st
     """A table on stdout; the columns in *right* are numbers."""
     from rich.table import Table
 
-    out = console(sys.stdout)
+    out = console(sys.stdout, wide=True)
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for name in head:
         made.add_column(name, justify="right" if name in right else "left", no_wrap=True)

@@ -464,12 +464,28 @@ MIN_SIZES = {kind: RECORD.size + size for kind, (size, _) in _READERS.items()}
 """The fewest bytes (time included) of a record, by type."""
 
 
+@attrs.frozen
+class Raw:
+    """Where a record is in a frame's data, and its head; see `RECORD`."""
+
+    step: int
+    time: int
+    type: int
+    flags: int
+    pid: int
+    tid: int
+    aux: int
+    payload: int
+    """Where what follows the head begins."""
+    end: int
+
+
 Select = Callable[[int, int], bool]
 """Whether a record is wanted, by its type and aux (the call, of `ENTER` and `EXIT`)."""
 
 
-def decode(frame: Frame, start: int = 0, select: Select | None = None) -> Iterator[Record]:
-    """The records of *frame*, in order; if *select* is given, those that it wants.
+def walk(frame: Frame, start: int = 0, select: Select | None = None) -> Iterator[Raw]:
+    """The heads of the records of *frame*, in order; if *select* is given, those that it wants.
 
     Their times count from *start*.
 
@@ -478,24 +494,41 @@ def decode(frame: Frame, start: int = 0, select: Select | None = None) -> Iterat
     data = frame.data
     at = 0
     for step in range(frame.first_step, frame.first_step + frame.records):
-        try:
-            time, size, kind, flags, pid, tid, aux = RECORD.unpack_from(data, at)
-            least, read = _READERS[kind]
-            end = at + SIZE_EXTRA + size
-            if end > len(data) or end < at + RECORD.size + least:
-                raise FormatError("its size is wrong")
-            if select is not None and not select(kind, aux):
-                at = end
-                continue
-            make, fields = read(flags, aux, data, at + RECORD.size, end)
-        except KeyError:
-            raise damaged(step, f"it has the unknown type {kind}") from None
-        except (struct.error, FormatError) as error:
-            raise damaged(step, error) from None
-        yield make(step=step, time=time - start, pid=pid, tid=tid, **fields)
+        if len(data) - at < RECORD.size:
+            raise damaged(step, "it is cut short")
+        time, size, kind, flags, pid, tid, aux = RECORD.unpack_from(data, at)
+        if kind not in MIN_SIZES:
+            raise damaged(step, f"it has the unknown type {kind}")
+        end = at + SIZE_EXTRA + size
+        if end > len(data) or end < at + MIN_SIZES[kind]:
+            raise damaged(step, "its size is wrong")
+        if select is None or select(kind, aux):
+            yield Raw(step, time - start, kind, flags, pid, tid, aux, at + RECORD.size, end)
         at = end
     if at != len(data):
         raise damaged(frame.first_step + frame.records, "no record was to follow")
+
+
+def decode(frame: Frame, start: int = 0, select: Select | None = None) -> Iterator[Record]:
+    """The records of *frame*, as `walk` gives their heads.
+
+    :raises FormatError: at the first record that is malformed.
+    """
+    for raw in walk(frame, start, select):
+        yield parse(frame.data, raw)
+
+
+def parse(data: bytes, raw: Raw) -> Record:
+    """The record *raw* of a frame's *data*.
+
+    :raises FormatError: if it is malformed.
+    """
+    read = _READERS[raw.type][1]
+    try:
+        make, fields = read(raw.flags, raw.aux, data, raw.payload, raw.end)
+    except FormatError as error:
+        raise damaged(raw.step, error) from None
+    return make(step=raw.step, time=raw.time, pid=raw.pid, tid=raw.tid, **fields)
 
 
 def damaged(step: int, why: object) -> FormatError:

@@ -11,15 +11,12 @@ from rewind.cli import drv as drvs
 from rewind.cli import nix, params, recording, runs
 from rewind.cli.caches import Answer, Caches, normal_hash
 from rewind.cli.errors import Failure
-from rewind.cli.nix import BuildFailure, LogLine
+from rewind.cli.nix import BuildFailure
 from rewind.cli.output import count, duration, say, say_json, warn
-from rewind.cli.progress import Progress
+from rewind.cli.progress import watch
 from rewind.cli.recording import Options, Recording
 from rewind.formats.manifest import Manifest
 from rewind.formats.schedule import Schedule
-
-_OWN_ERROR = "rewind: "
-"""How the lines begin with which the recorder says why it gives up."""
 
 
 def _check_clock(ctx: click.Context, param: click.Parameter, value: str) -> str:
@@ -86,24 +83,13 @@ def compare(outputs: dict[str, str], manifest: Manifest) -> list[Comparison]:
 def record(job: str, made: Recording) -> None:
     """Build the run *made* of *job*, with a link to keep it.
 
-    :raises Failure: if that fails, with the recorder's own reason if it is the recorder's.
+    :raises Failure: if that fails.
     """
     roots = recording.roots()
     roots.mkdir(parents=True, exist_ok=True)
-    reasons = []
     try:
-        with Progress(str(made.drv)) as progress:
-            progress.note("asking nix")
-            for event in nix.build(f"{made.drv}^*", "--out-link", str(roots / made.out.name)):
-                if isinstance(event, LogLine) and event.path == made.drv:
-                    text = nix.strip_ansi(event.text)
-                    if text.startswith(_OWN_ERROR):
-                        reasons.append(text.removeprefix(_OWN_ERROR))
-                        continue
-                progress.show(event)
+        watch(made.drv, f"{made.drv}^*", "--out-link", str(roots / made.out.name))
     except BuildFailure as error:
-        if reasons:
-            raise Failure("\n".join(reasons)) from None
         raise Failure(
             f"{job} was not recorded: nix could not build what it needs", error.log
         ) from None
