@@ -47,7 +47,7 @@ in
 {
   /**
     The run of a derivation: a derivation itself, whose outputs say what happened (`out`) and hold
-    what was made (`outputs`). To build it realises the inputs of `drv`, and never `drv`.
+    what was made (`nars`). To build it realises the inputs of `drv`, and never `drv`.
 
     # Inputs
 

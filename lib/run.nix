@@ -2,8 +2,9 @@
 #
 # It is an ordinary derivation whose builder is the recorder (python/rewind/recorder), so its name
 # is known before it runs, `nix build` makes it, `nix build --rebuild` checks that it happens
-# again, and stores and caches share it. `out` has the manifest, the trace and the log; `outputs`
-# the NARs of what the job made.
+# again, and stores and caches share it. `out` has the manifest, the trace and the log; `nars` the
+# NARs of what the job made. (An output called `outputs` would take the place of the attribute
+# that lists a derivation's outputs, and Nix would not build it by its value.)
 #
 # The job is not an input of its run, and nothing of the job's inputs but the layers made of them:
 # a run is there although the job was never built.
@@ -70,14 +71,14 @@ derivation {
 
   outputs = [
     "out"
-    "outputs"
+    "nars"
   ];
 
   # The manifest names the layers and the machine, the NARs have the paths of the job's inputs in
   # them; who reads a run needs none of these.
   unsafeDiscardReferences = {
     out = true;
-    outputs = true;
+    nars = true;
   };
 
   jobName = name;

@@ -4,10 +4,10 @@ source "$NIX_ATTRS_SH_FILE"
 export PATH=$path
 attributes=$NIX_ATTRS_JSON_FILE
 
-# record NAME [JQ-FILTER]: leaves NAME/out and NAME/outputs
+# record NAME [JQ-FILTER]: leaves NAME/out and NAME/nars
 record() {
   mkdir "$1"
-  jq --arg dir "$PWD/$1" "${2:-.} | .outputs = { out: \"\(\$dir)/out\", outputs: \"\(\$dir)/outputs\" }" \
+  jq --arg dir "$PWD/$1" "${2:-.} | .outputs = { out: \"\(\$dir)/out\", nars: \"\(\$dir)/nars\" }" \
     "$attributes" > "$1/attributes.json"
   if ! NIX_ATTRS_JSON_FILE=$PWD/$1/attributes.json "$recorder" record > "$1/log" 2>&1; then
     cat "$1/log"

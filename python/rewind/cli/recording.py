@@ -32,7 +32,7 @@ in
   result = {
     drv = run.drvPath;
     out = run.out.outPath;
-    outputs = run.outputs.outPath;
+    outputs = run.nars.outPath;
   };
 }
 """

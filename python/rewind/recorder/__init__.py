@@ -30,9 +30,9 @@ attribute               type             what
 ``system``              string           the job's system, "x86_64-linux"
 ======================= ================ ======================================================
 
-and, as Nix adds it, ``outputs`` with the paths of ``out`` and ``outputs``. In ``out`` it leaves
+and, as Nix adds it, ``outputs`` with the paths of ``out`` and ``nars``. In ``out`` it leaves
 ``manifest.cbor``, ``trace``, ``log`` and, if the kernel said anything, ``console``; in
-``outputs`` a file ``NAME.nar`` for each output that the job made. The manifest names the
+``nars`` a file ``NAME.nar`` for each output that the job made. The manifest names the
 machine and the layers by their store paths, and the NARs hold the paths of the job's inputs: a
 run that is not to keep all of these alive sets ``unsafeDiscardReferences`` for both outputs.
 

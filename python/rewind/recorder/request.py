@@ -129,7 +129,7 @@ class RunRequest:
             drv=_get(data, "drv", str),
             system=_get(data, "system", str),
             out=Path(_get(outputs, "out", str)),
-            outputs=Path(_get(outputs, "outputs", str)),
+            outputs=Path(_get(outputs, "nars", str)),
         )
 
 
