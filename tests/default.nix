@@ -60,4 +60,5 @@ prefixed "lib" (
   inherit (packages) rewind bank;
 
   init = pkgs.callPackage ./init { };
+  kernel = pkgs.callPackage ./kernel { inherit (packages) machine; };
 }
