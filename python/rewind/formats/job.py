@@ -14,11 +14,11 @@ What a builder is given follows Nix 2.26, whose source (src/libstore, the local 
 and behaviour it was compared with; tests/data holds what that Nix gave the same derivations.
 """
 
+import ctypes
 import hashlib
 import json
 import math
 import re
-import struct
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -265,11 +265,8 @@ def _shell_word(value: Any) -> str | None:
             return "1" if value else ""
         case int() | float():
             # Nix asks a C float whether the number is whole, and prints a C int.
-            try:
-                (single,) = struct.unpack("f", struct.pack("f", value))
-            except OverflowError:
-                return str(_INT_MIN)
-            if math.ceil(single) != single:
+            single = ctypes.c_float(value).value
+            if not (single.is_integer() or math.isinf(single)):
                 return None
             if isinstance(value, int):
                 return str((value - _INT_MIN) % (1 << 32) + _INT_MIN)

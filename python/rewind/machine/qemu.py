@@ -44,7 +44,9 @@ OUTPUT_CHANNEL = 16
 
 _PR_SET_PDEATHSIG = 1
 _CONSOLE_LINES = 10
-_OUT_OF_MEMORY = re.compile(r"Out of memory: |System is deadlocked on memory")
+_OUT_OF_MEMORY = re.compile(
+    r"Out of memory: |System is deadlocked on memory|the machine needs more memory"
+)
 
 
 def check_memory(memory: int) -> None:
@@ -117,9 +119,9 @@ class Qemu:
         )
 
 
-def out_of_memory(console: Iterable[str]) -> str | None:
-    """The first line of *console* in which the kernel says that memory ran out."""
-    return next((line for line in console if _OUT_OF_MEMORY.search(line)), None)
+def out_of_memory(lines: Iterable[str]) -> bool:
+    """Whether the kernel or init say in *lines* that the machine's memory did not do."""
+    return any(_OUT_OF_MEMORY.search(line) for line in lines)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ derivation (``$NIX_ATTRS_JSON_FILE``), so that all it is told is part of the der
 ======================= ================ ======================================================
 attribute               type             what
 ======================= ================ ======================================================
-``name``                string           name of the job, as it appears in the run's name
+``jobName``             string           name of the job, as it appears in the run's name
 ``settings``            path             the machine (`rewind.machine.settings`)
 ``snapshot``            path or null     its boot snapshot, made with the same ``settings`` and
                                          ``memory``; null boots from cold

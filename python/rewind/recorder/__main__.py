@@ -62,11 +62,11 @@ def _record(request: RunRequest) -> None:
     display = Display(sys.stdout.fileno(), int(log_fd) if log_fd else None)
     with _or_nothing(request.out, request.outputs):
         manifest = record(request, display)
-    killed = out_of_memory(manifest.messages)
-    if killed is not None:
+    for message in manifest.messages:
+        print(f"rewind: the machine says: {message}", file=sys.stderr)
+    if out_of_memory(manifest.messages):
         print(
-            f"rewind: the job ran out of its {manifest.memory:,} MiB of memory "
-            f"(give it more with --memory): {killed}",
+            f"rewind: the machine had {manifest.memory:,} MiB; --memory gives it more",
             file=sys.stderr,
         )
     print(

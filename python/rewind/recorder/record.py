@@ -196,7 +196,7 @@ def _write_down(request: RunRequest, streams: _Streams, console: bytes) -> Manif
     """Make the manifest, and see that just the files are there that belong to the run."""
     assert streams.end is not None
     outcome, missing = _outcome(streams.end, streams.result_text)
-    if outcome.kind != "exited":
+    if not outcome.success:
         # What was sent before a run was cut off is a part of a NAR, at best.
         missing = set(request.job.outputs)
     for name in missing & set(streams.outputs):

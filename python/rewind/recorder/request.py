@@ -113,7 +113,7 @@ class RunRequest:
             )
         outputs = _get(data, "outputs", dict)
         return cls(
-            name=_get(data, "name", str),
+            name=_get(data, "jobName", str),
             settings=settings,
             snapshot=_snapshot(data.get("snapshot"), settings, memory),
             layers=_layers(_get(data, "layers", list)),
