@@ -7,11 +7,12 @@ import asyncio
 import contextlib
 import re
 import socket
+import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from qemu.qmp import EventListener, QMPClient, QMPError, Runstate
+from qemu.qmp import EventListener, ExecuteError, QMPClient, QMPError, Runstate
 
 from rewind.machine import MachineError, qemu
 from rewind.machine.boot import cold_boot
@@ -101,8 +102,13 @@ async def _take(machine: qemu.Qemu, monitor: socket.socket, state: Path) -> None
     except TimeoutError:
         machine.stop()
         raise MachineError(f"the machine did not boot within {BOOT_LIMIT} s") from None
+    except ExecuteError as error:
+        raise MachineError(f"QEMU refused a command: {error}") from None
     except (QMPError, ConnectionError):
-        machine.process.wait()
+        # Without its monitor nothing can be done with it, in case it still runs.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            machine.process.wait(timeout=10)
+        machine.stop()
         raise machine.failure("the machine did not boot") from None
     finally:
         # It says once more that QEMU is gone, if it is.

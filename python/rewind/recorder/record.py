@@ -20,11 +20,11 @@ from rewind.recorder.request import RunRequest
 from rewind.recorder.streams import (
     Display,
     Fifo,
+    Pipe,
     Workers,
     copy_log,
     copy_nar,
     copy_trace,
-    pipe,
     read_text,
 )
 
@@ -100,9 +100,9 @@ def record(request: RunRequest, display: Display) -> Manifest:
 
 def _run(request: RunRequest, scratch: Path, streams: _Streams, display: Display) -> bytes:
     """Run the machine to its end; what its kernel had to say."""
-    source, trace = pipe()
+    trace = Pipe()
     device = {
-        "trace": f"/proc/self/fd/{trace}",
+        "trace": f"/proc/self/fd/{trace.writer}",
         "channels": scratch / "channels",
         "parameters": scratch / "parameters",
         "schedule": scratch / "schedule",
@@ -111,13 +111,13 @@ def _run(request: RunRequest, scratch: Path, streams: _Streams, display: Display
     }
     with contextlib.ExitStack() as stack:
         stack.callback(streams.close)
-        machine = stack.enter_context(_started(request, scratch, device, trace))
+        machine = stack.enter_context(_started(request, scratch, device, trace.writer))
         workers = Workers(on_error=machine.process.kill)
-        os.close(trace)
+        os.close(trace.writer)
 
         def take_trace() -> None:
             try:
-                streams.end = copy_trace(source, request.out / "trace", display)
+                streams.end = copy_trace(trace, request.out / "trace", display)
             finally:
                 streams.trace_over.set()
 

@@ -7,6 +7,7 @@ is faster than the disk waits for it, which its guest can't see.
 import contextlib
 import fcntl
 import hashlib
+import io
 import json
 import os
 import re
@@ -14,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 import attrs
 
@@ -26,9 +26,6 @@ from rewind.formats.trace import End, FrameSource, TraceWriter
 CHUNK = 1 << 16
 PIPE = 1 << 20
 """Bytes that a pipe is asked to hold: as much as an unprivileged process may ask for."""
-
-PROGRESS_INTERVAL = 1.0
-"""Seconds of the host's time."""
 
 _PHASE = re.compile(rb"^@nix (\{.*\})$", re.MULTILINE)
 
@@ -110,11 +107,21 @@ class Fifo:
             os.close(self._reader)
 
 
-def pipe() -> tuple[BinaryIO, int]:
-    """A large pipe: its end to read from, and the file descriptor to write to."""
-    reader, writer = os.pipe()
-    _enlarge(reader)
-    return os.fdopen(reader, "rb", buffering=CHUNK), writer
+class Pipe(io.BufferedReader):
+    """A large pipe, to be read from here; QEMU writes to the file descriptor *writer*."""
+
+    over = False
+    """Whether its end was met."""
+
+    def __init__(self) -> None:
+        reader, self.writer = os.pipe()
+        _enlarge(reader)
+        super().__init__(io.FileIO(reader), CHUNK)
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = super().read(size)
+        self.over = self.over or not data
+        return data
 
 
 def _enlarge(fd: int) -> None:
@@ -132,11 +139,13 @@ class Display:
 
     :param log: the file descriptor for the job's log.
     :param progress: the one for ``@nix`` lines, or None.
+    :param interval: the least time between two of these, in seconds of the host's time.
     """
 
-    def __init__(self, log: int, progress: int | None) -> None:
+    def __init__(self, log: int, progress: int | None, interval: float = 1.0) -> None:
         self._log = log
         self._progress = progress
+        self._interval = interval
         self._lock = threading.Lock()
         self._at_line_start = True
         self._last = time.monotonic()
@@ -156,7 +165,7 @@ class Display:
     def reached(self, steps: int, guest_time: int) -> None:
         """Show, if it is time to, how far the run is: its *steps*, and ns of guest time."""
         now = time.monotonic()
-        if self._progress is None or now < self._last + PROGRESS_INTERVAL:
+        if self._progress is None or now < self._last + self._interval:
             return
         phase = f"{self._phase}{steps:,} steps, {guest_time / 1e9:.1f} s of guest time"
         message = json.dumps({"action": "setPhase", "phase": phase})
@@ -203,7 +212,7 @@ def copy_nar(source: Fifo, path: Path, store_path: str) -> Output | None:
     return Output(store_path, sha256(digest.digest()), size) if size else None
 
 
-def copy_trace(source: BinaryIO, path: Path, display: Display) -> End | None:
+def copy_trace(source: Pipe, path: Path, display: Display) -> End | None:
     """Write the trace to the file *path*; None if the machine ended before the trace did.
 
     :raises FormatError: if what comes is no trace.
@@ -219,7 +228,8 @@ def copy_trace(source: BinaryIO, path: Path, display: Display) -> End | None:
                 start = frame.first_time if start is None else start
                 display.reached(frame.first_step + frame.records, frame.first_time - start)
         except FormatError:
-            if source.read(1):
+            # Not what came is wrong, but that no more did.
+            if not source.over:
                 raise
     return None
 
