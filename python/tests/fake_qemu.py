@@ -4,6 +4,7 @@ Its first argument is a JSON file that says what to do; see `Scenario`. It check
 arguments, but leaves them in a file beside that one, for the test to look at.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -78,22 +79,26 @@ def option(values: list[str], first: str) -> dict[str, str] | None:
 
 def commands(monitor: socket.socket, refuse: str | None) -> Iterator[dict[str, Any]]:
     """Answer QMP commands, and yield each after its answer."""
-    with monitor.makefile("rwb") as file:
 
-        def say(message: dict[str, Any]) -> None:
-            file.write(json.dumps(message).encode() + b"\n")
-            file.flush()
+    def say(message: dict[str, Any]) -> None:
+        monitor.sendall(json.dumps(message).encode() + b"\n")
 
-        say({"QMP": {"version": {}, "capabilities": []}})
-        for line in file:
-            command = json.loads(line)
-            answer: dict[str, Any] = {"id": command.get("id")}
-            if command["execute"] == refuse:
-                answer["error"] = {"class": "GenericError", "desc": "this is refused"}
-            else:
-                answer["return"] = {}
-            say(answer)
-            yield command | {"say": say}
+    say({"QMP": {"version": {}, "capabilities": []}})
+    text = ""
+    while data := monitor.recv(1 << 16):
+        # Nothing but itself says where a command ends.
+        text = (text + data.decode()).lstrip()
+        with contextlib.suppress(ValueError):
+            while text:
+                command, end = json.JSONDecoder().raw_decode(text)
+                text = text[end:].lstrip()
+                answer: dict[str, Any] = {"id": command["id"]} if "id" in command else {}
+                if command["execute"] == refuse:
+                    answer["error"] = {"class": "GenericError", "desc": "this is refused"}
+                else:
+                    answer["return"] = {}
+                say(answer)
+                yield command | {"say": say}
 
 
 def event(name: str, **data: object) -> dict[str, Any]:

@@ -1,14 +1,13 @@
 """The recorder as a program, with a stand-in for QEMU (fake_qemu.py)."""
 
-import errno
 import hashlib
 import json
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,14 +15,15 @@ from typing import Any
 
 import attrs
 import pytest
-from fake_qemu import STATE, Scenario, pvh_kernel
 
+from fake_qemu import STATE, Scenario, pvh_kernel
 from rewind.formats.manifest import Manifest, Outcome
 from rewind.formats.nixbase32 import sha256
 from rewind.formats.schedule import Perturbation
 from rewind.formats.trace import Mark, TraceReader
+from rewind.machine.settings import Settings
 from rewind.machine.snapshot import Snapshot
-from rewind.recorder.streams import Display
+from rewind.recorder.streams import Display, Fifo, StreamError, Workers, copy_log
 
 HERE = Path(__file__).parent
 PATH = "/nix/store/00000000000000000000000000000000-x"
@@ -355,15 +355,18 @@ def test_what_is_there_stays(lab: Lab) -> None:
     assert not (lab.path / "outputs").exists()
 
 
-def test_a_full_disk(lab: Lab) -> None:
-    """Something that can't be written ends the machine, which would go on for ever."""
-    lab.machine({"channels": {"0": "x" * 100_000}, "hang": True})
-    status, _, stderr = lab.run(
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
-    )
-    assert stderr == f"rewind: cannot write the log: {os.strerror(errno.EFBIG)}\n"
-    assert status == 1
-    assert lab.left() == []
+def test_a_full_disk(tmp_path: Path) -> None:
+    failed = threading.Event()
+    workers = Workers(on_error=failed.set)
+    fifo = Fifo(tmp_path / "0")
+    display = Display(os.open(os.devnull, os.O_WRONLY), None)
+    workers.start("the log", lambda: copy_log(fifo, Path("/dev/full"), display))
+    fifo.path.write_text("hello")
+    # At once: the machine, which would go on, has to be ended.
+    assert failed.wait(60)
+    with pytest.raises(StreamError, match="cannot write the log: No space left on device"):
+        workers.join()
+    fifo.end()
 
 
 def wait_for_qemu(lab: Lab) -> int:
@@ -435,13 +438,28 @@ def test_boot_snapshot(lab: Lab) -> None:
     assert not any(word.startswith("loader,") for word in lab.qemu_arguments())
 
 
-def test_a_snapshot_of_another_machine(lab: Lab) -> None:
-    snapshot = Snapshot(path=lab.path, settings="/other", memory=256, console=b"")
-    snapshot.save()
+@pytest.mark.parametrize(
+    ("key", "value", "sentence"),
+    [
+        ("memory", 512, "with 256 MiB, not with 512"),
+        ("initrd", "/other", "of another machine"),
+        ("qemu", "/other", None),
+    ],
+)
+def test_a_snapshot_of_another_machine(
+    lab: Lab, key: str, value: Any, sentence: str | None
+) -> None:
+    """QEMU may be another: the guest does not see which one it is."""
+    settings = Path(lab.attributes["settings"])
+    Snapshot(path=lab.path, machine=Settings.load(settings).guest(), memory=256, console=b"").save()
     lab.attributes["snapshot"] = str(lab.path)
+    if key == "memory":
+        lab.attributes["memory"] = value
+    else:
+        settings.write_text(json.dumps(json.loads(settings.read_text()) | {key: value}))
     status, _, stderr = lab.run()
-    assert status == 2
-    assert "the boot snapshot is one of /other with 256 MiB, not of" in stderr
+    assert status == (1 if sentence is None else 2)
+    assert (sentence or "QEMU can't be started") in stderr
 
 
 @pytest.mark.parametrize(

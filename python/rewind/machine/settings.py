@@ -30,6 +30,17 @@ class Settings:
     """The argument of -cpu."""
     kernel_params: tuple[str, ...]
 
+    def guest(self) -> dict[str, object]:
+        """What decides how the guest boots: all but QEMU, of which every build does the same."""
+        return {
+            "firmware": str(self.firmware),
+            "kernel": str(self.kernel),
+            "initrd": str(self.initrd),
+            "machine": self.machine,
+            "cpu": self.cpu,
+            "kernelParams": list(self.kernel_params),
+        }
+
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read the settings in the file *path*.

@@ -13,8 +13,8 @@ A directory of three files:
     restore it is to copy it.
 
 ``snapshot.cbor``
-    a map: ``format`` "rewind-boot-snapshot", ``version``, ``settings`` (the machine's settings,
-    a store path), ``memory`` (MiB), ``console`` (what the kernel said, bytes).
+    a map: ``format`` "rewind-boot-snapshot", ``version``, ``machine`` (`Settings.guest`),
+    ``memory`` (MiB), ``console`` (what the kernel said, bytes).
 
 Equal machines make equal snapshots, byte for byte.
 """
@@ -52,7 +52,8 @@ class Snapshot:
     """A boot snapshot in the directory *path*."""
 
     path: Path
-    settings: str
+    machine: dict[str, object]
+    """`Settings.guest` of the machine that was booted."""
     memory: int
     """MiB."""
     console: bytes
@@ -75,19 +76,19 @@ class Snapshot:
                 f"the boot snapshot {path} is of version {data.get('version')}; "
                 f"this rewind reads version {VERSION}"
             )
-        settings, memory, console = (data.get(key) for key in ("settings", "memory", "console"))
+        machine, memory, console = (data.get(key) for key in ("machine", "memory", "console"))
         if not (
-            isinstance(settings, str) and isinstance(memory, int) and isinstance(console, bytes)
+            isinstance(machine, dict) and isinstance(memory, int) and isinstance(console, bytes)
         ):
             raise MachineError(f"the boot snapshot is damaged: {path}")
-        return cls(path=path, settings=settings, memory=memory, console=console)
+        return cls(path=path, machine=machine, memory=memory, console=console)
 
     def save(self) -> None:
         """Write ``snapshot.cbor``."""
         data = {
             "format": FORMAT,
             "version": VERSION,
-            "settings": self.settings,
+            "machine": self.machine,
             "memory": self.memory,
             "console": self.console,
         }

@@ -59,7 +59,7 @@ def build(settings_path: Path, memory: int, out: Path) -> None:
         pack(machine.memory, out / "memory")
         Snapshot(
             path=out,
-            settings=str(settings_path),
+            machine=settings.guest(),
             memory=memory,
             console=machine.console.read_bytes(),
         ).save()
@@ -123,6 +123,8 @@ async def _next(client: QMPClient, events: EventListener) -> dict[str, Any]:
     """
     event = asyncio.create_task(events.get())
     gone = asyncio.create_task(client.runstate_changed())
+    # It hears of a change only once it waits for one.
+    await asyncio.sleep(0)
     if client.runstate is Runstate.RUNNING:
         await asyncio.wait({event, gone}, return_when=asyncio.FIRST_COMPLETED)
     gone.cancel()

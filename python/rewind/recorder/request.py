@@ -11,6 +11,7 @@ from rewind.formats import FormatError, schedule
 from rewind.formats.job import Closure, Job
 from rewind.formats.schedule import Schedule
 from rewind.machine import MachineError, qemu
+from rewind.machine.settings import Settings
 from rewind.machine.snapshot import Snapshot
 
 CORES_MAX = 1024
@@ -137,11 +138,12 @@ def _snapshot(path: object, settings: Path, memory: int) -> Snapshot | None:
     if path is None:
         return None
     snapshot = Snapshot.load(Path(str(path)))
-    if (snapshot.settings, snapshot.memory) != (str(settings), memory):
+    if snapshot.memory != memory:
         raise RequestError(
-            f"the boot snapshot is one of {snapshot.settings} with {snapshot.memory:,} MiB, "
-            f"not of {settings} with {memory:,} MiB"
+            f"the boot snapshot is one with {snapshot.memory:,} MiB, not with {memory:,}: {path}"
         )
+    if snapshot.machine != Settings.load(settings).guest():
+        raise RequestError(f"the boot snapshot is one of another machine: {path}")
     return snapshot
 
 
