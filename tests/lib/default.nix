@@ -29,6 +29,9 @@ in
 {
   inherit rewind samples refused;
 
+  # Of a job with all three.
+  layers = rewind.image (rewind.job samples.bank).inputs;
+
   # Throws, for each of `refused`.
   refusals = lib.mapAttrs (_: { drv, ... }: {
     fromValue = (rewind.run { inherit drv; }).drvPath;
