@@ -77,6 +77,25 @@ static void change_root(void)
 		fail_errno("cannot change the root directory");
 }
 
+/*
+ * The kernel looks at its pmem devices on a worker thread, which on one CPU may
+ * not have had its turn yet. Reading this file waits until it is done (the
+ * kernel's drivers/nvdimm/core.c).
+ */
+static void wait_for_windows(void)
+{
+	char answer;
+	int fd;
+
+	do_mount("none", "/sys", "sysfs", 0, NULL);
+	fd = open("/sys/bus/nd/devices/ndbus0/wait_probe", O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || read(fd, &answer, 1) != 1)
+		fail_errno("cannot wait for the windows of the layers");
+	close(fd);
+	if (umount("/sys") < 0)
+		fail_errno("cannot unmount /sys");
+}
+
 void machine_prepare(void)
 {
 	int fd;
@@ -96,6 +115,7 @@ void machine_prepare(void)
 		fail_errno("cannot open /dev/null");
 	if (fd > STDERR_FILENO)
 		close(fd);
+	wait_for_windows();
 	set_limits();
 }
 
