@@ -102,9 +102,11 @@ void machine_prepare(void)
 
 	umask(022);
 	change_root();
-	do_mount("none", "/dev", "devtmpfs", 0, NULL);
+	do_mount("devtmpfs", "/dev", "devtmpfs", 0, NULL);
 	do_mount("none", "/dev/pts", "devpts", 0, "mode=0620,ptmxmode=0666");
 	do_mount("none", "/proc", "proc", 0, NULL);
+	/* Used by nobody; but until it was mounted once, /proc/self/cgroup is empty. */
+	do_mount("none", "/cgroup", "cgroup2", 0, NULL);
 	make_directory(LAYERS);
 	make_directory(SANDBOX);
 	/* Without a console the first three descriptors are closed: nothing else may get them. */

@@ -152,7 +152,6 @@ int main(void)
 	/* What costs and is the same for every job: it is in the boot snapshot. */
 	machine_prepare();
 	device_open();
-	sandbox_prepare();
 	terminal = open_terminal();
 	device_request(REWIND_READY, 0, "ready");
 
@@ -163,7 +162,8 @@ int main(void)
 	machine_seed(params.seed);
 	device_request(REWIND_CORES, params.cores, "cores");
 	machine_mount_layers(params.layers);
-	sandbox_write_files(&params);
+	/* With the job's clock: what is made here shows when. */
+	sandbox_prepare(&params);
 
 	pid = sandbox_start(&params, terminal.slave);
 	close(terminal.slave);

@@ -50,7 +50,7 @@ static void put_text(const char *directory, const char *name, const char *text)
 	new_file(directory, name, text, strlen(text));
 }
 
-void sandbox_prepare(void)
+void sandbox_prepare(const struct params *params)
 {
 	if (chmod(SANDBOX, 0750) < 0)
 		fail_errno("sandbox: " SANDBOX);
@@ -87,10 +87,6 @@ void sandbox_prepare(void)
 	put_text(SANDBOX "/dev", "urandom", "");
 	put_text(SANDBOX "/dev", "zero", "");
 	make_directory(SANDBOX "/proc", 0755);
-}
-
-void sandbox_write_files(const struct params *params)
-{
 	for (size_t i = 0; i < params->file_count; i++) {
 		const struct file *file = &params->files[i];
 

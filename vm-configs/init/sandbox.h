@@ -11,11 +11,8 @@
 
 #include "params.h"
 
-/* Make the builder's root directory, as far as it is the same for all jobs. */
-void sandbox_prepare(void);
-
-/* Write the job's files into its /build. */
-void sandbox_write_files(const struct params *params);
+/* Make the builder's root directory, with the job's files in its /build. */
+void sandbox_prepare(const struct params *params);
 
 /*
  * Start the builder, with the terminal as its standard output and error. When
