@@ -78,7 +78,7 @@ class Lab:
         """What there is of outputs and temporary files."""
         return [
             name
-            for name in ("out", "outputs", *(f"tmp/{p.name}" for p in self.path.glob("tmp/*")))
+            for name in ("out", "nars", *(f"tmp/{p.name}" for p in self.path.glob("tmp/*")))
             if (self.path / name).exists()
         ]
 
@@ -127,7 +127,7 @@ def lab(tmp_path: Path) -> Lab:
         "timeLimit": 60,
         "drv": f"{PATH}.drv",
         "system": "x86_64-linux",
-        "outputs": {"out": str(tmp_path / "out"), "outputs": str(tmp_path / "outputs")},
+        "outputs": {"out": str(tmp_path / "out"), "nars": str(tmp_path / "nars")},
     }
     lab = Lab(tmp_path, attributes)
     lab.machine(GOOD)
@@ -140,8 +140,8 @@ def test_a_run(lab: Lab) -> None:
     assert stderr == "rewind: exited 0 after 3 steps, 0.000 s of guest time\n"
     assert sorted(p.name for p in (lab.path / "out").iterdir()) == ["log", "manifest.cbor", "trace"]
     assert (lab.path / "out/log").read_text() == "hello\n"
-    assert [p.name for p in (lab.path / "outputs").iterdir()] == ["out.nar"]
-    assert (lab.path / "outputs/out.nar").read_text() == "the nar"
+    assert [p.name for p in (lab.path / "nars").iterdir()] == ["out.nar"]
+    assert (lab.path / "nars/out.nar").read_text() == "the nar"
     manifest = lab.manifest()
     assert manifest.outcome == Outcome("exited", 0)
     assert (manifest.steps, manifest.start, manifest.end) == (3, 500, 5000)
@@ -155,17 +155,19 @@ def test_a_run(lab: Lab) -> None:
     assert manifest.name == "x-1"
     with TraceReader(lab.path / "out/trace") as trace:
         assert [type(record) for record in trace.records()] == [Mark, Mark, Mark]
-    assert lab.left() == ["out", "outputs"]
+    assert lab.left() == ["out", "nars"]
 
 
 def test_equal_runs_are_equal_files(lab: Lab) -> None:
     files = []
     for _ in range(2):
         assert lab.run()[0] == 0
-        files.append({p: p.read_bytes() for p in lab.path.glob("out*/*")})
+        files.append(
+            {p: p.read_bytes() for p in [*lab.path.glob("out/*"), *lab.path.glob("nars/*")]}
+        )
         for path in files[-1]:
             path.unlink()
-        for name in ("out", "outputs"):
+        for name in ("out", "nars"):
             (lab.path / name).rmdir()
     assert files[0] == files[1]
 
@@ -201,7 +203,7 @@ def test_outcomes(lab: Lab, scenario: Scenario, outcome: str) -> None:
     manifest = lab.manifest()
     assert str(manifest.outcome) == outcome
     assert not manifest.outputs
-    assert list((lab.path / "outputs").iterdir()) == []
+    assert list((lab.path / "nars").iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -352,7 +354,7 @@ def test_what_is_there_stays(lab: Lab) -> None:
     assert status == 2
     assert "is there already" in stderr
     assert (lab.path / "out/precious").exists()
-    assert not (lab.path / "outputs").exists()
+    assert not (lab.path / "nars").exists()
 
 
 def test_a_full_disk(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def _record(request: RunRequest) -> None:
 
     log_fd = os.environ.get("NIX_LOG_FD")
     display = Display(sys.stdout.fileno(), int(log_fd) if log_fd else None)
-    with _or_nothing(request.out, request.outputs):
+    with _or_nothing(request.out, request.nars):
         manifest = record(request, display)
     for message in manifest.messages:
         print(f"rewind: the machine says: {message}", file=sys.stderr)

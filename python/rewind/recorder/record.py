@@ -73,13 +73,13 @@ class _Streams:
 
 
 def record(request: RunRequest, display: Display) -> Manifest:
-    """Make a run: its files are in ``request.out`` and ``request.outputs`` then.
+    """Make a run: its files are in ``request.out`` and ``request.nars`` then.
 
     :raises MachineError: if the machine did not get to an outcome.
     :raises StreamError: if something of the run could not be written.
     """
     request.out.mkdir()
-    request.outputs.mkdir()
+    request.nars.mkdir()
     with tempfile.TemporaryDirectory(prefix="rewind-") as directory:
         scratch = Path(directory)
         (scratch / "parameters").write_bytes(
@@ -125,7 +125,7 @@ def _run(request: RunRequest, scratch: Path, streams: _Streams, display: Display
             streams.result_text = read_text(streams.result, RESULT_LIMIT)
 
         def take_nar(name: str) -> None:
-            path = request.outputs / f"{name}.nar"
+            path = request.nars / f"{name}.nar"
             output = copy_nar(streams.nars[name], path, request.job.outputs[name])
             if output is not None:
                 streams.outputs[name] = output
@@ -201,7 +201,7 @@ def _write_down(request: RunRequest, streams: _Streams, console: bytes) -> Manif
         missing = set(request.job.outputs)
     for name in missing & set(streams.outputs):
         del streams.outputs[name]
-        (request.outputs / f"{name}.nar").unlink()
+        (request.nars / f"{name}.nar").unlink()
     absent = set(request.job.outputs) - missing - set(streams.outputs)
     if absent:
         raise MachineError(f"init sent no NAR of the output {min(absent)}")

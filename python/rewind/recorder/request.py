@@ -89,7 +89,7 @@ class RunRequest:
     drv: str
     system: str
     out: Path
-    outputs: Path
+    nars: Path
 
     @classmethod
     def parse(cls, data: Mapping[str, Any]) -> Self:
@@ -130,7 +130,7 @@ class RunRequest:
             drv=_get(data, "drv", str),
             system=_get(data, "system", str),
             out=Path(_get(outputs, "out", str)),
-            outputs=Path(_get(outputs, "nars", str)),
+            nars=Path(_get(outputs, "nars", str)),
         )
 
 
