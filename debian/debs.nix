@@ -71,9 +71,9 @@ let
     ) (lib.splitString "\n" (lib.readFile ./pypi.txt))
   );
 
-  # The shell and the tools of a derivation that only unpacks; also every sandbox's /bin/sh.
-  busybox = preloadedTree "busybox-sandbox-shell";
+  # What trees are unpacked with, and the shell of every sandbox.
   seed = preloadedTree "debian-seed";
+  sandboxShell = preloadedTree "busybox-sandbox-shell";
 
   # 1:1.3.dfsg+really1.3.1-1 -> 1.3.1, 10.0.13+ds-0+deb13u1 -> 10.0.13
   upstreamVersion =
@@ -161,18 +161,18 @@ let
         inherit
           system
           multiarch
-          busybox
+          seed
+          sandboxShell
           interpreter
           post
           setupHook
           ;
-        builder = "${busybox}/bin/busybox";
+        builder = "${seed}/busybox";
         args = [
           "sh"
           "-eu"
           ./unpack.sh
         ];
-        patchelf = "${seed}/lib/ld-linux-x86-64.so.2 --library-path ${seed}/lib ${seed}/patchelf";
         roots = lib.concatStringsSep " " roots;
         debs = map deb (lib.naturalSort (lib.subtractLists unwanted packages));
         libraryPath = lib.concatMapStringsSep ":" (l: "${l}/usr/lib/${multiarch}") libraries;
@@ -262,7 +262,8 @@ in
     deb
     source
     wheels
-    busybox
+    seed
+    sandboxShell
     upstreamVersion
     tree
     dress

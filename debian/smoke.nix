@@ -145,7 +145,7 @@ pkgs.runCommandCC "smoke"
     works written-closure diff $writtenClosure $closure/store-paths
     # the sandbox's shell is the one in the set
     works sandbox-shell cmp /bin/sh $sandboxShell/bin/busybox
-    works busybox-shell /bin/sh -c 'echo "$0"'
+    works sandbox-shell-runs-path /bin/sh -c 'ar --version; ls --version | grep GNU'
 
     [ $failed = 0 ]
     echo ok >$out

@@ -7,12 +7,14 @@
 # Libraries and pkg-config files are also linked out of the multiarch directory into usr/lib,
 # where programs outside Debian look for them.
 #
-# busybox patchelf debs roots libraryPath interpreter interpreters multiarch runtime setupHook
+# seed sandboxShell debs roots libraryPath interpreter interpreters multiarch runtime setupHook
 # post: from debs.nix
 
-mkdir -p /build/tools
-"$busybox/bin/busybox" --install -s /build/tools
+"$seed/busybox" mkdir -p /build/tools
+"$seed/busybox" --install -s /build/tools
 export PATH=/build/tools
+
+patchelf() { "$seed/lib/ld-linux-x86-64.so.2" --library-path "$seed/lib" "$seed/patchelf" "$@"; }
 
 is_elf() {
     magic=
@@ -34,7 +36,7 @@ wrap() {
     shift
     mv "$out/usr/bin/$program" "$out/usr/bin/.$program"
     {
-        echo "#!$busybox/bin/busybox sh"
+        echo "#!$sandboxShell/bin/busybox sh"
         for assignment; do echo "export $assignment"; done
         echo "exec $out/usr/bin/.$program \"\$@\""
     } >"$out/usr/bin/$program"
@@ -107,14 +109,14 @@ fix_elf_files() {
             ld-linux* | libc.so.6 | *.o | *.a) continue ;;
         esac
         # The rpath first: patchelf 0.18 damages programs with a fixed address the other way round.
-        if ! $patchelf --force-rpath --set-rpath "$rpath" "$file" 2>error; then
+        if ! patchelf --force-rpath --set-rpath "$rpath" "$file" 2>error; then
             # statically linked, or no program at all
             grep -q "section '.dynamic'\|statically linked\|cannot find section" error && continue
             cat error >&2
             exit 1
         fi
-        if $patchelf --print-interpreter "$file" >/dev/null 2>&1; then
-            $patchelf --set-interpreter "$interpreter" "$file"
+        if patchelf --print-interpreter "$file" >/dev/null 2>&1; then
+            patchelf --set-interpreter "$interpreter" "$file"
         fi
     done
 }

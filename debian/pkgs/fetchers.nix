@@ -31,7 +31,7 @@ in
     debian.dress { passthru = { inherit url urls; } // passthru; inherit meta; } (derivation {
       inherit name;
       system = "x86_64-linux";
-      builder = "${debian.busybox}/bin/busybox";
+      builder = "${debian.sandboxShell}/bin/busybox";
       args = [
         "sh"
         "-c"

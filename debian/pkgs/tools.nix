@@ -106,7 +106,7 @@ lib.mapAttrs (
 
   # The shell of the sandbox, also inside of recorded machines: one and the same path.
   busybox-sandbox-shell = debian.dress { meta.mainProgram = "busybox"; } (
-    debian.busybox
+    debian.sandboxShell
     // {
       pname = "busybox-sandbox-shell";
       version = debian.upstreamVersion debian.lock.debs.busybox-static.version;
@@ -115,7 +115,7 @@ lib.mapAttrs (
   busybox = package "busybox" {
     interpreter = "";
     post = ''
-      for name in $($busybox/bin/busybox --list); do
+      for name in $($seed/busybox --list); do
         [ -e $out/usr/bin/$name ] || ln -s busybox $out/usr/bin/$name
         publish $name
       done
@@ -133,7 +133,7 @@ lib.mapAttrs (
       done
       mv $out/usr/bin/qemu-system-x86_64 $out/usr/bin/.qemu-system-x86_64
       {
-        echo "#!$busybox/bin/busybox sh"
+        echo "#!$sandboxShell/bin/busybox sh"
         echo "exec $out/usr/bin/.qemu-system-x86_64 -L $out/usr/share/qemu \"\$@\""
       } >$out/usr/bin/qemu-system-x86_64
       chmod 755 $out/usr/bin/qemu-system-x86_64

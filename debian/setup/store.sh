@@ -38,25 +38,45 @@ preload() {
     make_seed
 }
 
-# Two trees that Nix expressions cannot make, as nothing could run their builders: busybox, the
-# shell of the first builds and /bin/sh of every sandbox, and patchelf with its libraries.
+# Two trees that Nix expressions cannot make, as nothing could run their builders yet: busybox
+# and patchelf with its libraries, to unpack packages with; and /bin/sh of every sandbox.
 make_seed() {
     local tree name root
     unpack_set seed
     root=$unpacked
-    tree=$work/add/busybox-sandbox-shell
-    mkdir -p "$tree/bin"
-    install -m755 "$root/usr/bin/busybox" "$tree/bin/busybox"
-    sandbox_shell=$(add_tree "$tree")
     tree=$work/add/debian-seed
     mkdir -p "$tree/lib"
-    install -m755 "$root/usr/bin/patchelf" "$tree/patchelf"
+    install -m755 "$root/usr/bin/busybox" "$root/usr/bin/patchelf" "$tree/"
     for name in ld-linux-x86-64.so.2 libc.so.6 libm.so.6 libgcc_s.so.1 libstdc++.so.6; do
         install -m755 "$root/usr/lib/x86_64-linux-gnu/$name" "$tree/lib/$name"
     done
     seed=$(add_tree "$tree")
+    tree=$work/add/busybox-sandbox-shell
+    mkdir -p "$tree/bin"
+    only_shell "$root/usr/bin/busybox" "$tree/bin/busybox"
+    sandbox_shell=$(add_tree "$tree")
     sed -i "/^sandbox-paths/d" "$state/nix/etc/nix.conf"
     echo "sandbox-paths = /bin/sh=$sandbox_shell/bin/busybox" >>"$state/nix/etc/nix.conf"
+}
+
+# only_shell IN OUT: busybox that is a shell and nothing else, as nixpkgs' sandbox shell is.
+#
+# Debian's runs its own applets before it looks at PATH: in a script for /bin/sh, `ar` would be
+# busybox's, which cannot make archives. So the applets lose their names: in the binary's table,
+# where strings end with NUL, the last letter becomes one that occurs in no name. busybox finds
+# the place to search from by the names' order; that must stay right around those that are kept.
+only_shell() {
+    sed -z '/^\[\[$/,/^zcat$/ {
+        /^\(ash\|busybox\|sh\)$/ b
+        /^\(s[i-z]\|[t-z]\)/ { s/.$/\x7f/; b }
+        s/.$/\x01/
+    }' "$1" >"$2"
+    chmod 755 "$2"
+    local shell
+    for shell in sh ash; do
+        [[ $("$2" "$shell" -c 'echo works; PATH=; ls' 2>/dev/null) == works ]] ||
+            fail "this version of busybox cannot be made a shell alone"
+    done
 }
 
 # lock.json: what the Nix expressions know of the packages

@@ -53,21 +53,20 @@ let
   drv = derivation {
     inherit name;
     system = "x86_64-linux";
-    builder = "${debian.busybox}/bin/busybox";
+    builder = "${debian.seed}/busybox";
     args = [
       "sh"
       "-euc"
       ''
-        $busybox/bin/busybox mkdir $out
+        mkdir $out
         {
           echo "initialPath='$initialPath'"
           echo "defaultNativeBuildInputs='$cc'"
           echo "export SHELL='$bash/bin/bash'"
-          $busybox/bin/busybox cat $setup
+          cat $setup
         } >$out/setup
       ''
     ];
-    inherit (debian) busybox;
     inherit bash initialPath;
     cc = if cc == null then "" else cc;
     setup = ./setup.sh;
