@@ -61,7 +61,8 @@ class Lab:
             stderr=subprocess.PIPE,
             text=True,
             env={
-                "PYTHONPATH": str(HERE.parent),
+                # Where this process found its modules: in a build that is not Python's own place.
+                "PYTHONPATH": os.pathsep.join([str(HERE.parent), *sys.path]),
                 "NIX_ATTRS_JSON_FILE": str(self.path / "attrs.json"),
                 "TMPDIR": str(temporary),
             },
@@ -339,7 +340,7 @@ def test_outside_of_nix() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "rewind.recorder", "record"],
         cwd=HERE.parent,
-        env={},
+        env={"PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
     )
