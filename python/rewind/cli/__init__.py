@@ -64,10 +64,11 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _terminate)
-    sys.exit(_run())
+    sys.exit(run())
 
 
-def _run() -> int:
+def run() -> int:
+    """Run the command line; its exit status."""
     try:
         status = cli.main(prog_name="rewind", standalone_mode=False)
         sys.stdout.flush()

@@ -224,20 +224,26 @@ class Call:
 
 
 class _Calls(dict[int, Call]):
+    """Made when they are first met: a trace has a few dozen of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines = {
+            int(line.split(maxsplit=1)[0]): line for line in syscalls.CALLS.strip().splitlines()
+        }
+
     def __missing__(self, number: int) -> Call:
-        call = self[number] = Call(f"{number} syscall_{number} " + "hex " * 6)
+        line = self._lines.get(number, f"{number} syscall_{number} " + "hex " * 6)
+        call = self[number] = Call(line)
         return call
 
+    def number(self, name: str) -> int:
+        """The number of the system call *name*."""
+        return next(number for number, line in self._lines.items() if line.split()[1] == name)
 
-CALLS: dict[int, Call] = _Calls(
-    (int(line.split(maxsplit=1)[0]), Call(line)) for line in syscalls.CALLS.strip().splitlines()
-)
+
+CALLS = _Calls()
 """By number; one that the table does not have is ``syscall_N`` with six numbers."""
-
-
-def call_number(name: str) -> int:
-    """The number of the system call *name*."""
-    return next(number for number, call in CALLS.items() if call.name == name)
 
 
 # --- records

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from rewind.cli.render import call_number
+from rewind.cli.render import CALLS
 from rewind.formats import trace
 from rewind.formats.trace import (
     DATA,
@@ -27,12 +27,12 @@ from rewind.formats.trace import (
     TraceReader,
 )
 
-_WRITES = {call_number(name) for name in ("write", "writev", "pwrite64", "pwritev", "pwritev2")}
-_MOVES = {call_number(name): place for name, place in (("sendfile", 0), ("splice", 2), ("tee", 1))}
-_OPENS = {call_number("open"): 0, call_number("openat"): 1, call_number("openat2"): 1}
-_DUP, _DUP2, _DUP3 = map(call_number, ("dup", "dup2", "dup3"))
-_FCNTL, _CLOSE, _CLOSE_RANGE = map(call_number, ("fcntl", "close", "close_range"))
-_OPENAT2 = call_number("openat2")
+_WRITES = {CALLS.number(name) for name in ("write", "writev", "pwrite64", "pwritev", "pwritev2")}
+_MOVES = {CALLS.number(name): place for name, place in (("sendfile", 0), ("splice", 2), ("tee", 1))}
+_OPENS = {CALLS.number("open"): 0, CALLS.number("openat"): 1, CALLS.number("openat2"): 1}
+_DUP, _DUP2, _DUP3 = map(CALLS.number, ("dup", "dup2", "dup3"))
+_FCNTL, _CLOSE, _CLOSE_RANGE = map(CALLS.number, ("fcntl", "close", "close_range"))
+_OPENAT2 = CALLS.number("openat2")
 _NAMES = re.compile(
     rb"/(?:proc/self|dev)/fd/([0-9]{1,4})|/dev/(?:std(in|out|err)|tty|console|pts/0)"
 )

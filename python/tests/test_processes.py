@@ -1,0 +1,109 @@
+"""Processes from the trace."""
+
+from pathlib import Path
+
+import pytest
+
+import traces
+from rewind.cli.processes import History, history
+from rewind.formats.trace import TraceReader
+from traces import end, enter, execute, fork, leave, record, switch
+
+
+def at(tmp_path: Path, records: list[bytes], step: int | None = None) -> History:
+    path = traces.write(tmp_path / "trace", records)
+    with TraceReader(path) as reader:
+        return history(reader, step)
+
+
+def states(found: History) -> dict[int, tuple[str, int, str]]:
+    return {
+        thread.tid: (thread.state, thread.since, thread.call)
+        for process in found.processes
+        for thread in process.threads.values()
+    }
+
+
+RECORDS = [
+    execute(1, b"/bin/sh", b"sh", b"-c", b"x"),  # 0
+    fork(1, 2),  # 1
+    enter(1, 61, -1, 0, 0, 0),  # 2
+    switch(1, 2, b"sh", state=1),  # 3
+    execute(2, b"/bin/make", b"make", b"all"),  # 4
+    fork(2, 3, child_pid=2, pid=2),  # 5
+    fork(2, 4, pid=2),  # 6
+    switch(2, 3, b"make", pid=2, next_pid=2),  # 7
+    enter(3, 0, 5, 0x10, 1, pid=2),  # 8
+    switch(3, 4, b"make", pid=2, state=1),  # 9
+    switch(4, 2, b"make", state=0, next_pid=2),  # 10
+    end(3, 0, b"make", last=False, pid=2),  # 11
+    end(2, 0x100, b"make"),  # 12
+    switch(2, 1, b"sh", state=0x80),  # 13
+    leave(1, 61, 2),  # 14
+    switch(1, 0, b"swapper", state=1),  # 15
+    record(2, 0, 0, 0, bytes(56)),  # 16
+    switch(0, 4, b"make"),  # 17
+    end(4, 9, b"make"),  # 18
+]
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        (0, {1: ("runs", 0, "")}),
+        (1, {1: ("runs", 0, ""), 2: ("ready", 1, "")}),
+        (3, {1: ("waits", 3, "wait4(-1, NULL, 0, NULL)"), 2: ("runs", 3, "")}),
+        (
+            9,
+            {
+                1: ("waits", 3, "wait4(-1, NULL, 0, NULL)"),
+                2: ("ready", 7, ""),
+                3: ("waits", 9, "read(5, 0x10, 1)"),
+                4: ("runs", 9, ""),
+            },
+        ),
+        (
+            18,
+            {
+                1: ("waits", 15, ""),
+                2: ("ended", 12, ""),
+                3: ("ended", 11, ""),
+                4: ("ended", 18, ""),
+            },
+        ),
+    ],
+)
+def test_states(tmp_path: Path, step: int, expected: object) -> None:
+    assert states(at(tmp_path, RECORDS, step)) == expected
+
+
+def test_tree(tmp_path: Path) -> None:
+    found = at(tmp_path, RECORDS)
+    assert [(p.pid, p.parent, p.first, p.last, p.status) for p in found.processes] == [
+        (1, None, 0, None, None),
+        (2, 1, 1, 12, 0x100),
+        (4, 2, 6, 18, 9),
+    ]
+    assert [p.command for p in found.processes] == ["sh -c x", "make all", "make all"]
+
+
+def test_orphans_go_to_the_builder(tmp_path: Path) -> None:
+    before, after = at(tmp_path, RECORDS, 11), at(tmp_path, RECORDS, 12)
+    assert before.parent(before.processes[2]) == 2
+    assert after.parent(after.processes[2]) == 1
+
+
+def test_exec_ends_other_threads(tmp_path: Path) -> None:
+    found = at(tmp_path, [*RECORDS[:6], execute(2, b"/bin/cc", b"cc")])
+    assert states(found)[3][0] == "ended"
+    assert found.processes[1].command == "cc"
+
+
+def test_pid_used_again(tmp_path: Path) -> None:
+    found = at(tmp_path, [fork(1, 2), end(2, 0, b"a"), fork(1, 2), fork(2, 3)])
+    assert [(p.pid, p.first, p.last) for p in found.processes] == [
+        (1, 0, None),
+        (2, 0, 1),
+        (2, 2, None),
+        (3, 3, None),
+    ]
