@@ -98,7 +98,7 @@ def rewind(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.Monkey
         status = cli.run()
         sys.stdout.flush()
         out, err = capfdbinary.readouterr()
-        return Result(status, out.decode(), err.decode())
+        return Result(status, out.decode("utf-8", "surrogateescape"), err.decode())
 
     return call
 

@@ -28,6 +28,13 @@ _COMMANDS = {
 class _Commands(click.Group):
     """The commands in `rewind.cli.commands`; a module is imported when it is needed."""
 
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # click would end the process with status 1.
+            raise Interrupted(signal.SIGPIPE) from None
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
 
@@ -82,16 +89,23 @@ def run() -> int:
         return _fail(str(error), error.log)
     except FormatError as error:
         return _fail(str(error))
-    except (Interrupted, click.Abort, KeyboardInterrupt) as error:
-        return 128 + (error.signal if isinstance(error, Interrupted) else signal.SIGINT)
     except BrokenPipeError:
-        # Who read the answer has had enough. Python would complain when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
+        return _interrupted(signal.SIGPIPE)
+    except (KeyboardInterrupt, click.Abort):
+        return _interrupted(signal.SIGINT)
+    except Interrupted as error:
+        return _interrupted(error.signal)
     except OSError as error:
         return _fail(
             f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
         )
+
+
+def _interrupted(number: int) -> int:
+    if number == signal.SIGPIPE:
+        # Who read the answer has had enough. Python would complain when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 128 + number
 
 
 def _lower(sentence: str) -> str:
