@@ -161,7 +161,8 @@ def main() -> None:
     if scenario.get("garbage"):
         os.write(trace, bytes(1024))
     if scenario.get("hang"):
-        path.with_suffix(".pid").write_text(str(os.getpid()))
+        path.with_suffix(".new").write_text(str(os.getpid()))
+        path.with_suffix(".new").rename(path.with_suffix(".pid"))
         time.sleep(3600)
     if "end" in scenario:
         end = END.pack(scenario["end"], 0, steps, 5000, 500)

@@ -360,7 +360,8 @@ def test_what_is_there_stays(lab: Lab) -> None:
 
 def test_a_full_disk(tmp_path: Path) -> None:
     failed = threading.Event()
-    workers = Workers(on_error=failed.set)
+    workers = Workers()
+    workers.on_error = failed.set
     fifo = Fifo(tmp_path / "0")
     display = Display(os.open(os.devnull, os.O_WRONLY), None)
     workers.start("the log", lambda: copy_log(fifo, Path("/dev/full"), display))

@@ -110,9 +110,11 @@ def _run(request: RunRequest, scratch: Path, streams: _Streams, display: Display
         **{f"layer{n}": layer for n, layer in enumerate(request.layers)},
     }
     with contextlib.ExitStack() as stack:
+        # Whatever happens, first QEMU ends, then what comes from it, then those who listen.
+        workers = stack.enter_context(Workers())
         stack.callback(streams.close)
         machine = stack.enter_context(_started(request, scratch, device, trace.writer))
-        workers = Workers(on_error=machine.process.kill)
+        workers.on_error = machine.process.kill
         os.close(trace.writer)
 
         def take_trace() -> None:

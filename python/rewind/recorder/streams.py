@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Self
 
 import attrs
 
@@ -35,13 +36,18 @@ class StreamError(Exception):
 
 
 class Workers:
-    """Threads that each see to one stream.
+    """Threads that each see to one stream; at the end of the ``with`` they have ended.
 
-    :param on_error: called, from its thread, when one has failed.
+    For that, their streams must have: a machine is to be stopped within the ``with``.
     """
 
-    def __init__(self, on_error: Callable[[], None]) -> None:
-        self._on_error = on_error
+    JOIN_LIMIT = 10.0
+    """Seconds that a thread has to end after a failure elsewhere: it can be held up by whoever
+    should read the log."""
+
+    def __init__(self) -> None:
+        self.on_error: Callable[[], None] = lambda: None
+        """Called, from its thread, when one has failed."""
         self._threads: list[threading.Thread] = []
         self._errors: list[Exception] = []
 
@@ -62,7 +68,7 @@ class Workers:
 
     def _fail(self, error: Exception) -> None:
         self._errors.append(error)
-        self._on_error()
+        self.on_error()
 
     def join(self) -> None:
         """Wait for all threads.
@@ -73,6 +79,14 @@ class Workers:
             thread.join()
         if self._errors:
             raise self._errors[0]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        limit = time.monotonic() + self.JOIN_LIMIT
+        for thread in self._threads:
+            thread.join(max(0.0, limit - time.monotonic()))
 
 
 @attrs.define
