@@ -41,7 +41,8 @@ stdenv.mkDerivation (finalAttrs: {
     ./patches/0001-icount-rep-string-instructions-count-once.patch
     ./patches/0002-icount-store-the-budget-with-32-bits.patch
     ./patches/0003-icount-tlb-size-independent-of-the-host-s-clock.patch
-    ./patches/0004-hw-misc-add-the-rewind-device.patch
+    ./patches/0004-icount-no-time-passes-for-a-stopped-CPU.patch
+    ./patches/0005-hw-misc-add-the-rewind-device.patch
   ];
 
   nativeBuildInputs = [
