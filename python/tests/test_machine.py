@@ -162,9 +162,10 @@ def test_memory_of_another_size(memory: int, tmp_path: Path) -> None:
 def test_memory_that_is_cut_short(memory: int, tmp_path: Path) -> None:
     os.pwrite(memory, b"x" * 8192, 0)
     pack(memory, tmp_path / "memory")
-    os.truncate(tmp_path / "memory", 4096 + 100)
-    with pytest.raises(MachineError, match="cut short"):
-        unpack(tmp_path / "memory", memory)
+    for size, sentence in ((4096 + 100, "cut short"), (30, "damaged"), (10, "damaged"), (0, "dam")):
+        os.truncate(tmp_path / "memory", size)
+        with pytest.raises(MachineError, match=sentence):
+            unpack(tmp_path / "memory", memory)
 
 
 def test_host_time_is_forgotten() -> None:

@@ -115,21 +115,29 @@ def unpack(path: Path, memory: int) -> None:
 
     :raises MachineError: if the file is damaged, or the machine's size is another.
     """
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
-        magic, version, count, size = _HEADER.unpack_from(data)
-        if magic != _MAGIC or version != VERSION or size != os.fstat(memory).st_size:
-            raise MachineError(f"this is not the memory of such a machine: {path}")
-        at = -(-(_HEADER.size + count * _EXTENT.size) // _PAGE) * _PAGE
-        with memoryview(data) as view:
-            for number in range(count):
-                offset, length = _EXTENT.unpack_from(data, _HEADER.size + number * _EXTENT.size)
-                done = 0
-                while done < length:
-                    with view[at + done : at + length] as rest:
-                        if len(rest) != length - done:
-                            raise MachineError(f"the boot snapshot is cut short: {path}")
-                        done += os.pwrite(memory, rest, offset + done)
-                at += length
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
+            _unpack(data, memory, path)
+    # The first is of an empty file, or one whose extents make no sense.
+    except (ValueError, struct.error):
+        raise MachineError(f"the boot snapshot is damaged: {path}") from None
+
+
+def _unpack(data: mmap.mmap, memory: int, path: Path) -> None:
+    magic, version, count, size = _HEADER.unpack_from(data)
+    if magic != _MAGIC or version != VERSION or size != os.fstat(memory).st_size:
+        raise MachineError(f"this is not the memory of such a machine: {path}")
+    at = -(-(_HEADER.size + count * _EXTENT.size) // _PAGE) * _PAGE
+    with memoryview(data) as view:
+        for number in range(count):
+            offset, length = _EXTENT.unpack_from(data, _HEADER.size + number * _EXTENT.size)
+            if at + length > len(data) or offset + length > size:
+                raise MachineError(f"the boot snapshot is cut short: {path}")
+            done = 0
+            while done < length:
+                with view[at + done : at + length] as rest:
+                    done += os.pwrite(memory, rest, offset + done)
+            at += length
 
 
 def _extents(memory: int, pages: mmap.mmap) -> Iterator[tuple[int, int]]:
