@@ -20,7 +20,7 @@ let
     }
     // {
       # Does each package run? Not in nixpkgs; for this set's own check.
-      smoke = import ./smoke.nix final;
+      smoke = import ./checks final;
     };
     callPackage = lib.callPackageWith final;
     callPackages = lib.callPackagesWith final;

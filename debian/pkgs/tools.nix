@@ -76,7 +76,10 @@ lib.mapAttrs (
   };
   file = package "file" { post = "wrap file MAGIC=$out/usr/lib/file/magic.mgc"; };
   flex = package "flex" { post = "wrap flex M4=$out/usr/bin/m4"; };
-  gdb = package "gdb" { post = "wrap gdb PYTHONHOME=$out/usr"; };
+  gdb = package "gdb" {
+    # (GCONV_PATH: the conversions to the character sets that gdb uses within)
+    post = "wrap gdb PYTHONHOME=$out/usr GCONV_PATH=${debian.libc}/usr/lib/$multiarch/gconv";
+  };
   perl = package "perl" {
     post = ''
       modules=

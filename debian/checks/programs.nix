@@ -30,7 +30,7 @@ let
     ];
   };
 in
-pkgs.runCommandCC "smoke"
+pkgs.runCommandCC "debian-programs"
   {
     nativeBuildInputs = with pkgs; [
       bc
@@ -77,7 +77,7 @@ pkgs.runCommandCC "smoke"
     sandboxShell = pkgs.busybox-sandbox-shell;
     closure = pkgs.closureInfo { rootPaths = [ pkgs.jq ]; };
     writtenClosure = pkgs.writeClosure [ pkgs.jq ];
-    programs = ./smoke;
+    programs = ./programs;
     passthru = { inherit python; };
   }
   ''

@@ -1,0 +1,8 @@
+#include "greeting.h"
+#include <stdio.h>
+
+int main(void)
+{
+    puts(GREETING " world");
+    return 0;
+}
