@@ -21,16 +21,27 @@ let
   repeated = {
     inherit (packages) bank;
 
-    shell = pkgs.runCommand "shell" { } ''
-      mkfifo pipe
-      for i in 1 2 3; do
-        (sleep 0.0$i; head -c 4 /dev/urandom | od -An -tx4; echo "$i is $BASHPID") > pipe &
-      done
-      sort < pipe
-      wait
-      date +%s.%N
-      echo "$RANDOM" > $out
-    '';
+    # Background jobs, pipes, sleep, /dev/urandom, and no stdenv.
+    busybox = derivation {
+      name = "busybox";
+      system = "x86_64-linux";
+      builder = "${pkgs.busybox}/bin/busybox";
+      PATH = "${pkgs.busybox}/bin";
+      args = [
+        "sh"
+        "-euc"
+        ''
+          mkfifo pipe
+          for i in 1 2 3; do
+            (sleep 0.0$i; head -c 4 /dev/urandom | od -An -tx4; echo "$i") > pipe &
+          done
+          sort < pipe
+          wait
+          date +%s
+          echo "$RANDOM" > $out
+        ''
+      ];
+    };
 
     threads = pkgs.runCommand "threads" { nativeBuildInputs = [ pkgs.python3 ]; } ''
       python3 ${./threads.py} > $out
