@@ -179,7 +179,7 @@ def test_host_time_is_forgotten() -> None:
     ("data", "sentence"),
     [
         (b"", "can't be read"),
-        (b"\xff", "can't be read"),
+        (b"\x61", "can't be read"),
         (b"\xa0", "this is no boot snapshot"),
         (b"\xa1fformatx\x14rewind-boot-snapshot", "of version None"),
         (b"\xa2fformatx\x14rewind-boot-snapshotgversion\x01", "damaged"),
