@@ -245,7 +245,7 @@ class Machine:
     def instantiate(self, job: object, options: Options) -> Recording:
         self.instantiated.append(options)
         path = self.store.path / f"{'r':0<32}-rewind-run-bank"
-        return Recording(DRV, path, Path(f"{path}-outputs"))
+        return Recording(DRV, path, Path(f"{path}-nars"))
 
     def build(self, installable: str, *options: str) -> Iterator[Event]:
         self.options.append((installable, *options))

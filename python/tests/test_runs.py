@@ -63,7 +63,7 @@ def test_ambiguous(known: list[Path], text: str) -> None:
 def test_what_is_no_run(store: Store) -> None:
     """Outputs, derivations, and what is half-made do not count."""
     run = store.add_run("1", "x")
-    for name in ("rewind-run-x-outputs", "rewind-run-x.drv", "bank"):
+    for name in ("rewind-run-x-nars", "rewind-run-x.drv", "bank"):
         (store.path / f"{'2':0<32}-{name}").mkdir()
     half = store.add_run("3", "y")
     store.invalid.add(half)

@@ -72,7 +72,7 @@ class Recording:
 
     drv: Path
     out: Path
-    outputs: Path
+    nars: Path
 
 
 def _environment(name: str) -> str:
@@ -121,14 +121,12 @@ def instantiate(job: Derivation, options: Options) -> Recording:
     """The derivation of the run of *job*; it is put into the store, and not built."""
     arguments = {
         "drv": str(job.path),
-        "name": job.name,
         "builder": job.builder,
         "args": job.args,
         "env": job.env,
         "outputs": job.outputs,
         "inputDrvs": _inputs(job),
         "inputSrcs": job.input_srcs,
-        "structuredAttrs": job.structured_attrs,
         **options.to_nix(),
     }
     with tempfile.NamedTemporaryFile("w", prefix="rewind-", suffix=".json") as file:
@@ -140,7 +138,7 @@ def instantiate(job: Derivation, options: Options) -> Recording:
             nixpkgs=_environment("REWIND_NIXPKGS"),
             arguments=file.name,
         )
-    return Recording(Path(result["drv"]), Path(result["out"]), Path(result["outputs"]))
+    return Recording(Path(result["drv"]), Path(result["out"]), Path(result["nars"]))
 
 
 def roots() -> Path:
