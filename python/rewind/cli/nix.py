@@ -117,7 +117,9 @@ def config() -> dict[str, Any]:
 
 def derivation(installable: str) -> Path:
     """The .drv of *installable*, which is evaluated for it; nothing is built."""
-    lines = nix("path-info", "--derivation", "--", installable).split()
+    if installable.startswith("-"):
+        raise Failure(f"{installable} is no derivation")
+    lines = nix("path-info", "--derivation", installable).split()
     paths = sorted({Path(line.partition("^")[0]) for line in lines})
     if not paths:
         raise Failure(f"{installable} is no derivation")
@@ -160,7 +162,7 @@ def path_info(paths: Sequence[Path]) -> dict[Path, PathInfo]:
     known = valid(paths)
     if not known:
         return {}
-    data = json.loads(nix("path-info", "--json", "--", *map(str, known)))
+    data = json.loads(nix("path-info", "--json", *map(str, known)))
     # Nix before 2.19 gives a list; later ones a map, whose keys some versions write without the
     # store's directory.
     entries = data.items() if isinstance(data, dict) else ((entry["path"], entry) for entry in data)

@@ -32,7 +32,7 @@ in
   result = {
     drv = run.drvPath;
     out = run.out.outPath;
-    outputs = run.nars.outPath;
+    nars = run.nars.outPath;
   };
 }
 """
