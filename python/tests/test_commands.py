@@ -239,6 +239,7 @@ class Machine:
     outputs: dict[str, Output]
     events: list[Event] = attrs.field(factory=list)
     failure: BaseException | None = None
+    messages: tuple[str, ...] = ()
     options: list[tuple[str, ...]] = attrs.field(factory=list)
     instantiated: list[Options] = attrs.field(factory=list)
 
@@ -257,7 +258,9 @@ class Machine:
 
     @property
     def manifest(self) -> Manifest:
-        return attrs.evolve(MANIFEST, drv=str(self.job), outputs=self.outputs, messages=())
+        return attrs.evolve(
+            MANIFEST, drv=str(self.job), outputs=self.outputs, messages=self.messages
+        )
 
 
 @pytest.fixture
@@ -349,15 +352,42 @@ def test_nix_caches(rewind: Rewind, machine: Machine, monkeypatch: pytest.Monkey
 
 
 def test_nix_recorder_gives_up(rewind: Rewind, machine: Machine) -> None:
-    """Its own sentence is ours; the log is still shown."""
+    """Its own sentence is ours; the log is still shown, also what looks like the recorder's."""
     machine.events = [
-        LogLine(DRV, "hello"),
-        LogLine(DRV, "rewind: the guest ran out of memory: --memory gives it more"),
+        LogLine(DRV, text)
+        for text in ("rewind: by the job", "hello", "rewind: no space left on device", "console: x")
     ]
-    machine.failure = BuildFailure("builder failed", "error: builder failed", 1)
+    machine.failure = BuildFailure("x", f"error: builder for '{DRV}' failed", 1)
     result = rewind("nix", str(machine.job))
     assert (result.status, result.out) == (2, "")
-    assert result.err == ("hello\nrewind: the guest ran out of memory: --memory gives it more\n")
+    assert result.err == (
+        "rewind: by the job\nhello\nrewind: no space left on device\nconsole: x\n"
+    )
+
+
+def test_nix_job_that_speaks_like_us(rewind: Rewind, machine: Machine) -> None:
+    """What the recorder says at the end of a good run is not repeated; the job's lines are."""
+    log = ["rewind: by the job", *map(str, range(150))]
+    machine.events = [LogLine(DRV, text) for text in (*log, "rewind: exited 0 after 21 steps")]
+    result = rewind("nix", str(machine.job))
+    assert result.status == 0
+    assert result.err.splitlines() == log
+
+
+def test_nix_out_of_memory(rewind: Rewind, machine: Machine) -> None:
+    """What the guest's kernel said, and what to do."""
+    machine.messages = ("Out of memory: Killed process 7 (cc1)", "bye")
+    out = rewind("nix", str(machine.job)).out
+    assert "\nthe machine says: Out of memory: Killed process 7 (cc1)\n" in out
+    assert "\nthe machine had 1,024 MiB: --memory gives it more\n" in out
+
+
+def test_nix_broken_run(rewind: Rewind, machine: Machine) -> None:
+    """What the recorder says is the reason only if it is what failed."""
+    machine.events = [LogLine(DRV, "rewind: x")]
+    machine.failure = BuildFailure("x", "error: no space left on device", 1)
+    result = rewind("nix", str(machine.job))
+    assert result.err.startswith("error: no space left on device\nrewind: bank was not recorded")
 
 
 def test_nix_input_fails(rewind: Rewind, machine: Machine) -> None:

@@ -18,8 +18,9 @@ from rewind.cli.nix import (
 )
 from rewind.cli.output import console
 
-_OWN_ERROR = "rewind: "
-"""How the lines begin with which the recorder says why it gives up."""
+_OWN = "rewind: "
+"""How the lines begin in which the recorder itself says something, after the job's log."""
+_MOST_HELD = 100
 
 
 class Progress:
@@ -77,27 +78,66 @@ class Progress:
             sys.stderr.write(strip_ansi(text) + "\n")
 
 
+class _OwnLines:
+    """Tells what the recorder says itself from the job's log, in which it comes last.
+
+    A line that begins with "rewind: " and what follows it is held back, in case that is the end.
+    """
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._held: list[LogLine] = []
+
+    def take(self, line: LogLine) -> None:
+        """Show *line*, or hold it back."""
+        if self._held or _own(line):
+            self._held.append(line)
+        else:
+            self._progress.show(line)
+        while self._held and len(self._held) > _MOST_HELD:
+            self._release(1)
+
+    def _release(self, count: int) -> None:
+        for line in self._held[:count]:
+            self._progress.show(line)
+        del self._held[:count]
+        # Up to the next line that the recorder may have written.
+        while self._held and not _own(self._held[0]):
+            self._progress.show(self._held.pop(0))
+
+    def reason(self) -> str:
+        """Why the recorder gave up, if it did: its last line, and what it added to it."""
+        own = [place for place, line in enumerate(self._held) if _own(line)]
+        if not own:
+            return ""
+        self._release(own[-1])
+        return "\n".join(strip_ansi(line.text) for line in self._held).removeprefix(_OWN)
+
+
+def _own(line: LogLine) -> bool:
+    return strip_ansi(line.text).startswith(_OWN)
+
+
 def watch(drv: Path, installable: str, *options: str) -> None:
     """Build *installable*, which is of the run's derivation *drv*, and show what happens.
 
     :raises Failure: with the recorder's own reason, if it gives up.
     :raises BuildFailure: if the build fails in another way.
     """
-    reasons = []
-    try:
-        with Progress(drv) as progress:
-            progress.note("asking nix")
+    with Progress(drv) as progress:
+        own = _OwnLines(progress)
+        progress.note("asking nix")
+        try:
             for event in nix.build(installable, *options):
                 if isinstance(event, LogLine) and event.path == drv:
-                    text = strip_ansi(event.text)
-                    if text.startswith(_OWN_ERROR):
-                        reasons.append(text.removeprefix(_OWN_ERROR))
-                        continue
-                progress.show(event)
-    except BuildFailure:
-        if reasons:
-            raise Failure("\n".join(reasons)) from None
-        raise
+                    own.take(event)
+                else:
+                    progress.show(event)
+        except BuildFailure as error:
+            reason = own.reason()
+            if reason and str(drv) in error.log and "may not be deterministic" not in error.log:
+                raise Failure(reason) from None
+            raise
 
 
 def _is_stale(text: str) -> bool:

@@ -8,7 +8,7 @@ import attrs
 import click
 
 from rewind.cli import drv as drvs
-from rewind.cli import nix, params, recording, runs
+from rewind.cli import nix, params, recording, render, runs
 from rewind.cli.caches import Answer, Caches, normal_hash
 from rewind.cli.errors import Failure
 from rewind.cli.nix import BuildFailure
@@ -17,6 +17,9 @@ from rewind.cli.progress import watch
 from rewind.cli.recording import Options, Recording
 from rewind.formats.manifest import Manifest
 from rewind.formats.schedule import Schedule
+from rewind.machine.qemu import out_of_memory
+
+_MOST_MESSAGES = 20
 
 
 def _check_clock(ctx: click.Context, param: click.Parameter, value: str) -> str:
@@ -210,8 +213,10 @@ def _print(
     how_long = "already recorded" if host_time is None else f"{host_time:,.1f} s of host time"
     steps = count(manifest.steps, "step")
     say(f"{manifest.outcome}: {steps}, {duration(manifest.guest_time)} of guest time, {how_long}")
-    for message in manifest.messages:
-        say(f"the machine: {message}")
+    for message in manifest.messages[-_MOST_MESSAGES:]:
+        say(f"the machine says: {render.plain(message)}")
+    if out_of_memory(manifest.messages):
+        say(f"the machine had {manifest.memory:,} MiB: --memory gives it more")
     for comparison in comparisons:
         if comparison.nar_hash is None:
             say(f"{comparison.name}: not made")
