@@ -66,8 +66,9 @@ prefixed "lib" (
 )
 // prefixed "same" (lib.mapAttrs (_: fidelity.same) cases.same)
 // prefixed "outcome" (lib.mapAttrs (_: fidelity.outcome) cases.outcome)
+// prefixed "python" packages.rewind.tests
 // {
-  # Its checkPhase has the unit tests, types and style.
+  # Its checkPhase has the unit tests.
   inherit (packages) rewind bank;
 
   init = pkgs.callPackage ./init { };
