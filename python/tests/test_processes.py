@@ -107,3 +107,9 @@ def test_pid_used_again(tmp_path: Path) -> None:
         (2, 2, None),
         (3, 3, None),
     ]
+
+
+def test_made_from_outside(tmp_path: Path) -> None:
+    """A process by init, a thread by the kernel."""
+    found = at(tmp_path, [fork(0, 1), fork(0, 2, child_pid=1), fork(0, 9, child_pid=8)])
+    assert [(p.pid, p.parent, list(p.threads)) for p in found.processes] == [(1, None, [1, 2])]

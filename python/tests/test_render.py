@@ -133,6 +133,21 @@ def test_result_apart() -> None:
         ("execve", (9, 8, 7), traces.detail(1, 3, b"ls\0", cut=True), '0x9, ["ls", …], 0x7'),
         ("madvise", (9, 1, 4), b"", "0x9, 1, MADV_DONTNEED"),
         ("getpid", (), b"", ""),
+        ("connect", (3, 9, 8), traces.detail(1, 2, b"\1\0/tmp/x\0y"), '3, "/tmp/x", 8'),
+        ("bind", (3, 9, 8), traces.detail(1, 2, b"\1\0\0x"), '3, @"x", 8'),
+        (
+            "connect",
+            (3, 9, 16),
+            traces.detail(1, 2, b"\2\0\x1f\x90\x7f\0\0\1" + bytes(8)),
+            "3, 127.0.0.1:8080, 16",
+        ),
+        (
+            "connect",
+            (3, 9, 28),
+            traces.detail(1, 2, b"\x0a\0\x1f\x90" + bytes(19) + b"\1" + bytes(4)),
+            "3, [::1]:8080, 28",
+        ),
+        ("connect", (3, 9, 3), traces.detail(1, 2, b"\2\0\1"), r'3, "\x02\x00\x01", 3'),
         ("umask", (0,), b"", "0"),
     ],
 )

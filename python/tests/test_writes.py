@@ -130,3 +130,10 @@ def test_failed_write(tmp_path: Path) -> None:
 def test_sendfile(tmp_path: Path) -> None:
     """What has no bytes in the trace is taken to be where it should be."""
     assert lines(tmp_path, b"ab\n", *call(1, "sendfile", 1, 5, 0, 3, value=3)) == [(0, "ab")]
+
+
+def test_data_in_the_result(tmp_path: Path) -> None:
+    """The page was not there when the call began."""
+    number = CALLS.number("write")
+    late = [enter(1, number, 1, 0x1000, 2), leave(1, number, 2, detail(1, 2, b"b\n"))]
+    assert lines(tmp_path, b"strange\nb\n", *late) == [(None, "strange"), (0, "b")]

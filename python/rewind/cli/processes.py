@@ -81,7 +81,7 @@ class History:
             return
         record = trace.parse(data, raw)
         match record:
-            case Fork() if raw.pid:
+            case Fork():
                 self._fork(record, raw)
             case Exec() if raw.pid:
                 self._thread(raw)
@@ -103,14 +103,19 @@ class History:
                 self._switch(record, raw)
 
     def _fork(self, record: Fork, raw: Raw) -> None:
-        self._thread(raw)
-        maker = self._current[raw.pid]
+        if raw.pid:
+            self._thread(raw)
         child = Thread(record.child_tid, raw.step, since=raw.step)
-        if record.child_pid == raw.pid:
-            maker.threads[child.tid] = child
+        if record.child_pid != record.child_tid:
+            # Not always of who makes it: the kernel makes threads for io_uring.
+            process = self._current.get(record.child_pid)
+            if process is not None:
+                process.threads[child.tid] = child
             return
-        process = Process(record.child_pid, raw.pid, raw.step)
-        process.path, process.arguments = maker.path, maker.arguments
+        process = Process(record.child_pid, raw.pid or None, raw.step)
+        maker = self._current.get(raw.pid)
+        if maker is not None:
+            process.path, process.arguments = maker.path, maker.arguments
         process.threads[child.tid] = child
         self._begin(process)
 

@@ -7,6 +7,8 @@ once.
 """
 
 import functools
+import ipaddress
+import socket
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -60,6 +62,21 @@ def _detail(kind: int, data: bytes) -> str:
         more = ", …" if kind & 0x80 else ""
         return f"[{', '.join(map(quote, strings))}{more}]"
     return quote(data) + "…" if kind & 0x80 else quote(data)
+
+
+def address(data: bytes) -> str:
+    """A socket's address, a struct sockaddr: a path in quotes, or HOST:PORT."""
+    family = int.from_bytes(data[:2], "little")
+    if family == socket.AF_UNIX and len(data) > 2:
+        path = data[2:]
+        # An abstract name begins with NUL, and has the length that it has.
+        return f"@{quote(path[1:])}" if path[0] == 0 else quote(path.split(b"\0", 1)[0])
+    port = int.from_bytes(data[2:4], "big")
+    if family == socket.AF_INET and len(data) >= 8:
+        return f"{ipaddress.IPv4Address(data[4:8])}:{port}"
+    if family == socket.AF_INET6 and len(data) >= 24:
+        return f"[{ipaddress.IPv6Address(data[8:24])}]:{port}"
+    return quote(data)
 
 
 class _Flags(dict[int, str]):
@@ -144,7 +161,7 @@ _RENDERERS: dict[str, Callable[[int], str]] = {
     "cmode": _mode,
     "signal": signal_name,
     "hex": _Values().__getitem__,
-    **dict.fromkeys(("ptr", "path", "data", "argv"), _pointer),
+    **dict.fromkeys(("ptr", "path", "data", "argv", "address"), _pointer),
     **{name: _Flags(*flags).__getitem__ for name, flags in syscalls.FLAGS.items()},
     **{name: _Values(values).__getitem__ for name, values in syscalls.VALUES.items()},
     "clone": _CloneFlags(*syscalls.FLAGS["clone"]).__getitem__,
@@ -175,6 +192,7 @@ class Call:
         if self._size_at is not None and kinds[self._size_at : self._size_at + 1] != ["size"]:
             self._size_at = None
         self._mode_at = kinds.index("cmode") if "cmode" in kinds else None
+        self._address_at = kinds.index("address") if "address" in kinds else None
         self.hex_result = result.strip() == "hex"
 
     def enter(self, data: bytes, at: int, end: int) -> str:
@@ -196,7 +214,9 @@ class Call:
             if at + size > end:
                 raise FormatError("a detail is longer than its record")
             if argument < len(values):
-                values[argument] = _detail(kind, data[at : at + size])
+                bytes_ = data[at : at + size]
+                whole = argument == self._address_at and kind < 0x80
+                values[argument] = address(bytes_) if whole else _detail(kind, bytes_)
                 if argument + 1 == self._size_at and kind < 0x80 and raw[argument + 1] == size:
                     if argument + 2 == count:
                         count -= 1
@@ -273,7 +293,7 @@ def _fork(record: trace.Fork) -> str:
     # The other flags are in the line of the call.
     new = record.flags & _CLONE_NEW
     flags = f" ({_RENDERERS['clone'](new)})" if new else ""
-    if record.child_pid == record.pid:
+    if record.child_pid != record.child_tid:
         return f"starts thread {record.child_tid}{flags}"
     verb = "vforks" if record.flags & _CLONE_VFORK else "forks"
     return f"{verb} {record.child_pid}{flags}"

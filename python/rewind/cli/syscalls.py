@@ -50,14 +50,14 @@ CALLS = """
 39 getpid
 40 sendfile fd fd ptr size
 41 socket domain socket int
-42 connect fd ptr uint
+42 connect fd address uint
 43 accept fd ptr ptr
-44 sendto fd data size msg ptr uint
+44 sendto fd data size msg address uint
 45 recvfrom fd ptr size msg ptr ptr
-46 sendmsg fd ptr msg
+46 sendmsg fd data msg
 47 recvmsg fd ptr msg
 48 shutdown fd shutdown
-49 bind fd ptr uint
+49 bind fd address uint
 50 listen fd int
 51 getsockname fd ptr ptr
 52 getpeername fd ptr ptr
@@ -286,7 +286,7 @@ CALLS = """
 275 splice fd ptr fd ptr size splice
 276 tee fd fd size splice
 277 sync_file_range fd long long uint
-278 vmsplice fd ptr size splice
+278 vmsplice fd data int splice
 279 move_pages pid size ptr ptr ptr int
 280 utimensat dirfd path ptr at
 281 epoll_pwait fd ptr int int ptr size
@@ -315,7 +315,7 @@ CALLS = """
 304 open_by_handle_at fd ptr open
 305 clock_adjtime clock ptr
 306 syncfs fd
-307 sendmmsg fd ptr uint msg
+307 sendmmsg fd data uint msg
 308 setns fd clone
 309 getcpu ptr ptr ptr
 310 process_vm_readv pid ptr size ptr size size
@@ -403,6 +403,7 @@ KINDS: Mapping[str, str] = {
     "path": "Q",
     "data": "Q",
     "argv": "Q",
+    "address": "Q",
     "mode": "I",
     "cmode": "I",
     "signal": "i",

@@ -107,7 +107,9 @@ class _Descriptors:
         value = record.value
         first, second, third = (_signed(arg) for arg in call.args[:3])
         if call.call in _WRITES and first in table and value:
-            data = b"".join(detail.data for detail in call.details if detail.kind == DATA)
+            # In the result's record, if the page was not there when the call began.
+            given = (*call.details, *record.details)
+            data = b"".join(detail.data for detail in given if detail.kind == DATA)
             return _Write(call.step, value, data[:value])
         if call.call in _MOVES and _signed(call.args[_MOVES[call.call]]) in table and value:
             return _Write(call.step, value, b"")
