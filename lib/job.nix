@@ -42,7 +42,6 @@ let
     mapAttrs
     match
     removeAttrs
-    replaceStrings
     split
     tail
     toJSON
@@ -248,7 +247,9 @@ let
         # Which path in its strings an input derivation made, evaluation does not know. A text
         # with the hash parts of all of them has precisely these paths as its references. Those of
         # sources and of the job's own outputs stay out: they change with every edit of a source,
-        # and what a layer is made from would change with them.
+        # and what a layer is made from would change with them. (An input whose hash part stands
+        # nowhere, as its string was cut down to nothing, is left out. Nix would have it in the
+        # sandbox, under a name that the job cannot know.)
         others =
           if others == { } then
             [ ]
@@ -268,7 +269,7 @@ in
         if drv ? drvAttrs then
           drv.drvAttrs
         else
-          throw "rewind: ${drv.name or "this"} is no derivation with drvAttrs: `rewind nix` takes a .drv";
+          throw "rewind: ${drv.name or "this"} has no drvAttrs: `rewind nix` takes a .drv";
 
       given =
         if all.__ignoreNulls or false then lib.filterAttrs (_: value: value != null) all else all;
