@@ -44,6 +44,7 @@ OUTPUT_CHANNEL = 16
 
 _PR_SET_PDEATHSIG = 1
 _CONSOLE_LINES = 10
+# The kernel's words, and init's.
 _OUT_OF_MEMORY = re.compile(
     r"Out of memory: |System is deadlocked on memory|the machine needs more memory"
 )
@@ -119,9 +120,9 @@ class Qemu:
         )
 
 
-def out_of_memory(lines: Iterable[str]) -> bool:
-    """Whether the kernel or init say in *lines* that the machine's memory did not do."""
-    return any(_OUT_OF_MEMORY.search(line) for line in lines)
+def out_of_memory(lines: Iterable[str]) -> list[str]:
+    """Those of *lines* in which kernel or init say that the machine's memory did not do."""
+    return [line for line in lines if _OUT_OF_MEMORY.search(line)]
 
 
 @contextlib.contextmanager

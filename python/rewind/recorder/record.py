@@ -213,7 +213,8 @@ def _write_down(request: RunRequest, streams: _Streams, console: bytes) -> Manif
     if console:
         (request.out / "console").write_bytes(console)
     messages = streams.message_text.splitlines()
-    messages += console.decode(errors="backslashreplace").splitlines()
+    # The rest is the boot's.
+    messages += qemu.out_of_memory(console.decode(errors="backslashreplace").splitlines())
 
     manifest = Manifest(
         name=request.name,
