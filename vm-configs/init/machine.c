@@ -208,6 +208,6 @@ void machine_report_memory(void)
 			    "the machine needs more memory", SHARE);
 	if (kills)
 		device_line(CHANNEL_MESSAGES,
-			    "out of memory, %lu of the job's processes were killed: "
+			    "memory ran out, and the kernel killed %lu of the job's processes: "
 			    "the machine needs more memory", kills);
 }
