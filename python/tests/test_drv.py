@@ -130,3 +130,24 @@ def test_resolve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         drv.resolve(str(tmp_path / "other.drv"))
     with pytest.raises(Failure, match="is not in the store"):
         drv.resolve("/etc/x.drv")
+
+
+def test_resolve_an_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path that something was built as means what it was built from, if that is known."""
+    monkeypatch.setattr(nix, "STORE", tmp_path)
+    made = read(tmp_path, aterm()).path
+    (tmp_path / "out").mkdir()
+    asked = []
+
+    def derivation(installable: str) -> Path:
+        asked.append(installable)
+        if len(asked) > 1:
+            raise Failure("no known deriver")
+        return made
+
+    monkeypatch.setattr(nix, "derivation", derivation)
+    (tmp_path.parent / "result").symlink_to(tmp_path / "out")
+    assert drv.resolve(str(tmp_path.parent / "result")).path == made
+    assert asked == [str(tmp_path / "out")]
+    with pytest.raises(Failure, match="is no derivation, and the store does not know"):
+        drv.resolve(str(tmp_path / "out"))

@@ -46,7 +46,7 @@ def test_sentence(programs: Programs) -> None:
         ("error: path '/x' is not valid\n", "path '/x' is not valid"),
         ("warning: w\nerror: a\nerror: b\n", "b"),
         ("something else\n", "something else"),
-        ("", "nix fails without a word"),
+        ("", "nix failed without a word"),
     ],
 )
 def test_sentences(programs: Programs, stderr: str, sentence: str) -> None:

@@ -110,12 +110,13 @@ def resolve(installable: str) -> Derivation:
             raise Failure(f"{base} is not in the store {nix.STORE}")
         return read(path)
     path = Path(installable)
-    if installable.startswith("/") and path.is_file() and path.resolve().parent == nix.STORE:
-        # An output, which has been built from something, or just a file.
+    if path.exists() and path.resolve().is_relative_to(nix.STORE) and path.resolve() != nix.STORE:
         try:
             return read(nix.derivation(str(path.resolve())))
         except Failure:
-            raise Failure(f"{installable} is no derivation") from None
+            raise Failure(
+                f"{installable} is no derivation, and the store does not know what made it"
+            ) from None
     return read(nix.derivation(installable))
 
 

@@ -79,7 +79,7 @@ def _sentence(stderr: str) -> str:
         if re.match(r"at .*:\d+:\d+:?$|\d*\||(?:For full|\(stack trace)", line):
             break
         kept.append(line)
-    return " ".join(filter(None, kept)) or "nix fails without a word"
+    return " ".join(filter(None, kept)) or "nix failed without a word"
 
 
 def run(program: str, *arguments: str) -> str:
@@ -108,6 +108,12 @@ def version() -> tuple[int, ...]:
     return tuple(int(number) for number in found.groups("0"))
 
 
+def has_flakes() -> bool:
+    """Whether flakes work without flags."""
+    # `nix config show` would need the flag that it is to tell of.
+    return run("nix-instantiate", "--eval", "--expr", "builtins ? getFlake").strip() == "true"
+
+
 def config() -> dict[str, Any]:
     """Nix's settings, by name."""
     return {
@@ -117,12 +123,12 @@ def config() -> dict[str, Any]:
 
 def derivation(installable: str) -> Path:
     """The .drv of *installable*, which is evaluated for it; nothing is built."""
-    if installable.startswith("-"):
-        raise Failure(f"{installable} is no derivation")
+    if not installable.strip() or installable.startswith("-"):
+        raise Failure(f"{installable!r} is no derivation")
     lines = nix("path-info", "--derivation", installable).split()
     paths = sorted({Path(line.partition("^")[0]) for line in lines})
     if not paths:
-        raise Failure(f"{installable} is no derivation")
+        raise Failure(f"{installable!r} is no derivation")
     if len(paths) > 1:
         names = ", ".join(path.name for path in paths)
         raise Failure(f"{installable} is more than one derivation: {names}")

@@ -78,9 +78,7 @@ class Recording:
 def _environment(name: str) -> str:
     value = os.environ.get(name)
     if not value:
-        raise Failure(
-            f"{name} is not set: start rewind as the package that the flake makes, which sets it"
-        )
+        raise Failure(f"{name} is not set; the package that the flake makes sets it")
     return value
 
 

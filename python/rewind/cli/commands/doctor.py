@@ -47,10 +47,9 @@ def check_nix() -> Finding:
     return Finding("ok", what)
 
 
-def check_flakes(config: dict[str, Any]) -> Finding:
+def check_flakes() -> Finding:
     """Whether flakes work without flags."""
-    missing = {"flakes", "nix-command"} - set(config.get("experimental-features") or ())
-    if missing:
+    if not nix.has_flakes():
         return Finding(
             "warn",
             "flakes are off in nix.conf; rewind itself turns them on",
@@ -133,10 +132,12 @@ def check_space() -> Finding:
 
 def check_package() -> Finding:
     """Whether this program knows the machine's source."""
-    source = recording.source()
-    if not (source / "lib" / "default.nix").exists():
-        return Finding("fail", f"{source} has no lib", "start rewind as the flake's package")
-    recording.defaults()
+    mend = "start rewind as the package that the flake makes"
+    try:
+        source = recording.source()
+        recording.defaults()
+    except Failure as error:
+        return Finding("fail", str(error), mend)
     return Finding("ok", f"rewind's source, {source}")
 
 
@@ -161,10 +162,15 @@ def findings() -> Iterator[Finding]:
     except Failure as error:
         yield Finding("fail", str(error), "nix must be able to tell its settings")
         return
-    for check in (check_flakes, check_sandbox, check_system, check_shm):
-        yield from _guarded(functools.partial(check, config))
-    for plain in (check_package, check_memory, check_space):
-        yield from _guarded(plain)
+    yield from _guarded(check_flakes)
+    yield check_sandbox(config)
+    yield check_system(config)
+    package = check_package()
+    yield package
+    if package.state == "ok":
+        yield from _guarded(functools.partial(check_shm, config))
+        yield from _guarded(check_memory)
+    yield from _guarded(check_space)
     yield from check_caches(config)
 
 
@@ -172,7 +178,7 @@ def _guarded(check: Callable[[], Finding]) -> Iterator[Finding]:
     try:
         yield check()
     except Failure as error:
-        yield Finding("fail", str(error), "this must work before anything else does")
+        yield Finding("fail", str(error), "nix itself does not work: see its manual")
 
 
 @click.command("doctor")
