@@ -43,13 +43,15 @@ configure_apt() {
     } >"$work/apt/conf"
 }
 
-# The machine's own mirrors. indextargets lists them only after the machine's first update,
-# --print-uris also before it.
+# The machine's own mirrors of Debian. Before the machine's first update apt does not know which
+# of its sources are Debian's: then all of them.
 list_mirrors() {
-    {
-        apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages'
-        apt-get --print-uris update | sed -n "s@^'\([^']*\)/dists/.*@\1/@p"
-    } 2>/dev/null | awk '!/security|^cdrom:/ && !seen[$0]++'
+    local known
+    known=$(apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
+        sed -n 's/^Debian //p')
+    [[ -n $known ]] ||
+        known=$(apt-get --print-uris update 2>/dev/null | sed -n "s@^'\([^']*\)/dists/.*@\1/@p")
+    awk '!/security|^cdrom:/ && !seen[$0]++' <<<"$known"
 }
 
 # Find a mirror that has the suite, and read its lists. Does nothing the second time.
@@ -59,15 +61,24 @@ need_apt() {
     local mirror
     for mirror in $(list_mirrors); do
         configure_apt "$mirror"
-        if papt apt-get -qq update &>"$work/apt.log" && papt apt-cache show nix-bin &>/dev/null; then
+        if papt apt-get -q update &>"$work/apt.log" && papt apt-cache show nix-bin &>/dev/null; then
             apt_ready=1
             return 0
         fi
     done
-    local reason
-    reason=$(grep -m1 '^[EW]: ' "$work/apt.log" 2>/dev/null) || reason="apt names no mirror"
     fail "cannot set up the private Nix: none of this machine's apt sources gives Debian $suite" \
-        "(${reason#?: })"
+        "($(reason "$work/apt.log"))"
+}
+
+# reason LOG: why apt (or pip) did not get something. Under the address that failed apt says what
+# was wrong; its closing words only say that something was.
+reason() {
+    local reason=
+    if [[ -s $1 ]]; then
+        reason=$(awk '/^Err:/ { getline; sub(/^ +/, ""); print; exit }' "$1")
+        [[ -n $reason ]] || reason=$(sed -n 's/^\(E\|W\|ERROR\): //p' "$1" | head -n1)
+    fi
+    echo "${reason:-no mirror is named, or no reason}"
 }
 
 # index KIND: the text of the lists of a kind (Packages, Sources), however apt keeps them.

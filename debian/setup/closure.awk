@@ -16,8 +16,8 @@ function end_of_package(    n, provided, i) {
         version_of[package] = version
         sha256_of[package] = sha256
         architecture_of[package] = architecture
-        depends_of[package] = without_bounds(pre_depends "," depends)
-        n = split(without_bounds(provides), provided, ",")
+        depends_of[package] = pre_depends "," depends
+        n = provides ? split(without_bounds(provides), provided, ",") : 0
         for (i = 1; i <= n; i++) {
             sub(/=.*/, "", provided[i])
             if (!(provided[i] in provider_of))
@@ -57,7 +57,7 @@ function closure(roots,    n, names, i, next_, result) {
     for (next_ = 1; next_ <= queued; next_++) {
         result = result (next_ > 1 ? "," : "") queue[next_]
         used[queue[next_]] = 1
-        n = split(depends_of[queue[next_]], names, ",")
+        n = split(without_bounds(depends_of[queue[next_]]), names, ",")
         for (i = 1; i <= n; i++)
             if (names[i] != "")
                 add(choose(names[i]))

@@ -48,7 +48,7 @@ fetch_debs() {
     local -a packages
     mapfile -t packages < <(of_missing "$versions/debs" | awk '{ print $1 "=" $2 }')
     ((${#packages[@]})) || return 0
-    papt apt-get -qq download "${packages[@]}"
+    papt apt-get -q download "${packages[@]}"
 }
 
 fetch_sources() {
@@ -58,7 +58,7 @@ fetch_sources() {
             orig) part=--tar-only ;;
             debian) part=--diff-only ;;
         esac
-        papt apt-get -qq source --download-only "$part" "$name=$version" || failed=1
+        papt apt-get -q source --download-only "$part" "$name=$version" || failed=1
     done < <(of_missing "$versions/sources")
     return $failed
 }
@@ -93,9 +93,7 @@ fetch_all() {
         try_fetch || true
     fi
     if [[ -s $work/missing ]]; then
-        local reason
-        reason=$(grep -m1 -E '^(E:|ERROR:)' "$work/fetch.log") || reason="no reason was given"
-        fail "cannot fetch $(awk '{ print $2; exit }' "$work/missing"): $reason"
+        fail "cannot fetch $(awk '{ print $2; exit }' "$work/missing") ($(reason "$work/fetch.log"))"
     fi
     rm -rf "$partial"
 }

@@ -53,7 +53,7 @@ relocate_nix() {
     for name in build channel collect-garbage copy-closure daemon env hash instantiate prefetch-url shell store; do
         ln -s nix "$new/bin/nix-$name"
     done
-    run_unpacked --list "$root/usr/bin/nix" | awk '$2 == "=>" && $1 !~ "/" { print $1, $3 }' |
+    run_unpacked --list "$root/usr/bin/nix" | sed -n 's@^[[:space:]]*\([^/ ]*\) => \(.*\) (0x.*@\1 \2@p' |
         while read -r name file; do
             install -m644 "$file" "$new/lib/$name"
         done

@@ -102,7 +102,7 @@ make_lock_json() {
 }
 
 make_flake() {
-    local flake path root
+    local flake path
     flake=$work/source
     cp -r "$debian" "$flake"
     rm -rf "$flake/setup"
@@ -111,19 +111,26 @@ make_flake() {
     done <"$versions/sources" >"$work/sources"
     make_lock_json >"$flake/lock.json"
     path=$(run_nix nix store add --name source "$flake")
-    { awk '{ print $2 }' "$state/stored"; printf '%s\n' "$sandbox_shell" "$seed" "$path"; } >"$work/preloaded"
-
-    # Nothing of this may go when garbage is collected: it could not be built again.
-    root=/nix/var/nix/gcroots/rewind-nixw-$(sha256sum <<<"$state" | cut -c1-16)
-    rm -rf "$root.new"
-    mkdir -p "$root.new"
-    xargs ln -s -t "$root.new" <"$work/preloaded"
-    rm -rf "$root"
-    mv "$root.new" "$root"
-
+    root_all "$path"
     ln -sfn "$path" "$state/nixpkgs"
-    mv "$work/preloaded" "$state/preloaded"
 }
+
+# root_all PATH: keep it, and all else that set-up made, from being collected as garbage: none of
+# it could be built again. STATE/root is a link to one store path that refers to them all, and
+# a root for as long as STATE is there.
+root_all() {
+    { awk '{ print $2 }' "$state/stored"; printf '%s\n' "$sandbox_shell" "$seed" "$1"; } >"$work/paths"
+    local all
+    all=$(run_nix nix eval --impure --raw --expr '
+        with builtins;
+        toFile "rewind-nixw-packages" (
+          concatStringsSep "\n" (map storePath (filter (s: isString s && s != "") (
+            split "\n" (readFile '"$(nix_string "$work/paths")"')))))')
+    run_nix nix-store --realise "$all" --add-root "$state/root" >/dev/null
+}
+
+# nix_string TEXT: as a string literal of the Nix language
+nix_string() { printf '"%s"' "$(sed 's/[\\"$]/\\&/g' <<<"$1")"; }
 
 # STATE/bin: nix and its old names, each the same small program
 make_commands() {
