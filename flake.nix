@@ -44,6 +44,21 @@
         meta.description = "All of rewind's tests, in a checkout";
       };
 
+      apps.${system}.bench = {
+        type = "app";
+        program = pkgs.lib.getExe (
+          pkgs.writeShellApplication {
+            name = "rewind-bench";
+            runtimeInputs = [ (pkgs.python3.withPackages (ps: [ ps.attrs ])) ];
+            text = ''
+              export REWIND_NIXPKGS=${nixpkgs}
+              exec python3 bench/run.py "$@"
+            '';
+          }
+        );
+        meta.description = "What rewind costs, measured in a checkout";
+      };
+
       devShells.${system}.default = pkgs.callPackage ./shell.nix { inherit packages; };
 
       # The stand-in for nixpkgs (debian/) has none.

@@ -1,0 +1,109 @@
+"""What something costs: time by the clock, and on a CPU.
+
+The machine that measures may have other work. So everything is measured several times, what is
+compared is measured by turns, and CPU time stands beside the clock's: others' work lengthens it
+little.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import attrs
+
+
+@attrs.frozen(order=True)
+class Cost:
+    """Seconds: *wall* by the clock, *cpu* of a process and all it waited for."""
+
+    wall: float
+    cpu: float
+
+    def __str__(self) -> str:
+        return f"{self.wall:.2f} s, {self.cpu:.2f} s of CPU"
+
+
+@attrs.frozen
+class Costs:
+    """The same, measured several times."""
+
+    each: tuple[Cost, ...]
+
+    @property
+    def wall(self) -> float:
+        """The median."""
+        return statistics.median(cost.wall for cost in self.each)
+
+    @property
+    def cpu(self) -> float:
+        """The median."""
+        return statistics.median(cost.cpu for cost in self.each)
+
+    @property
+    def best(self) -> float:
+        """The shortest by the clock: what it takes when nobody disturbs."""
+        return min(cost.wall for cost in self.each)
+
+    @property
+    def best_cpu(self) -> float:
+        """The least on a CPU."""
+        return min(cost.cpu for cost in self.each)
+
+
+class CommandError(Exception):
+    """A command that was to be measured failed."""
+
+
+def run(
+    command: Sequence[str | Path],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    accept: Sequence[int] = (0,),
+) -> Cost:
+    """What *command* costs; its output goes nowhere.
+
+    :raises CommandError: with all it said, if its exit status is none of *accept*.
+    """
+    begin = time.perf_counter()
+    process = subprocess.Popen(
+        command,
+        env=env,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    with process.stderr as stderr:
+        said = stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    wall = time.perf_counter() - begin
+    if process.returncode not in accept:
+        words = " ".join(map(str, command))
+        raise CommandError(f"{words}: status {process.returncode}\n{said.decode(errors='replace')}")
+    return Cost(wall, usage.ru_utime + usage.ru_stime)
+
+
+def by_turns(times: int, **candidates: Callable[[], Cost]) -> dict[str, Costs]:
+    """What each of *candidates* costs, measured *times* times, one after the other in a round."""
+    found: dict[str, list[Cost]] = {name: [] for name in candidates}
+    for _ in range(times):
+        for name, measure in candidates.items():
+            found[name].append(measure())
+    return {name: Costs(tuple(costs)) for name, costs in found.items()}
+
+
+def several(times: int, measure: Callable[[], Cost]) -> Costs:
+    """What *measure* costs, measured *times* times."""
+    return by_turns(times, it=measure)["it"]
+
+
+def say(text: str) -> None:
+    """Tell on stderr what is being measured."""
+    print(f"bench: {text}", file=sys.stderr, flush=True)

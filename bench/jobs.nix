@@ -1,0 +1,102 @@
+# What is measured: programs, the jobs that run them in the machine, and the runs of these.
+#
+# A workload is a program of the store, so that host and machine are given the same one, in the same
+# environment.
+{
+  # path of nixpkgs
+  nixpkgs,
+}:
+
+let
+  system = "x86_64-linux";
+
+  pkgs = import nixpkgs {
+    inherit system;
+    config = { };
+    overlays = [ ];
+  };
+  inherit (pkgs) lib;
+
+  rewind = import ../lib { inherit pkgs; };
+
+  # A shell script with nothing on PATH but `inputs`.
+  script =
+    name: inputs: text:
+    pkgs.writeScript name ''
+      #!${pkgs.runtimeShell}
+      set -euo pipefail
+      export PATH=${lib.makeBinPath ([ pkgs.coreutils ] ++ inputs)}
+      ${text}
+    '';
+
+  programs = pkgs.runCommandCC "rewind-bench-programs" { } ''
+    mkdir -p $out/bin
+    for source in ${./programs}/*.c; do
+      cc -O2 -o $out/bin/$(basename $source .c) $source -lm
+    done
+  '';
+
+  workloads = {
+    nothing = script "nothing" [ ] "";
+
+    integers = script "integers" [ ] "${programs}/bin/integers 1000000";
+
+    floats = script "floats" [ ] "${programs}/bin/floats 20000";
+
+    # What takes the most time in most builds: the machine's own init serves as the source.
+    compile = script "compile" [ pkgs.stdenv.cc ] ''
+      for source in ${../vm-configs/init}/{io,nar,params,sandbox,seccomp}.c; do
+        gcc -O2 -g -c -o object.o "$source"
+      done
+    '';
+
+    processes = script "processes" [ ] ''
+      for ((i = 0; i < 200; i++)); do
+        uname > /dev/null
+      done
+    '';
+
+    python = script "python" [ pkgs.python3 ] "python3 ${./programs/python.py} 100000";
+
+    # System calls, and hardly anything else.
+    files = script "files" [ pkgs.gnutar ] ''
+      for ((i = 0; i < 8; i++)); do
+        tar --create --directory=${pkgs.python3} . | wc -c
+      done
+    '';
+
+    # Its end is the machine's fullest moment; then it says what the guest has in use.
+    memory = script "memory" [ pkgs.gawk ] ''
+      head -c 600M /dev/zero > file
+      cat file file | wc -c
+      awk '/^Mem(Total|Free)/ { print $1, $2 }' /proc/meminfo
+    '';
+  };
+
+  toJob =
+    name: program:
+    derivation {
+      inherit name system;
+      builder = pkgs.runtimeShell;
+      args = [
+        "-euc"
+        "${program}; : > $out"
+      ];
+    };
+
+  bank = pkgs.callPackage ../examples/bank { };
+
+  jobs = lib.mapAttrs toJob workloads // {
+    inherit bank;
+  };
+in
+{
+  inherit workloads;
+
+  runs = lib.mapAttrs (_: drv: rewind.run { inherit drv; }) jobs;
+
+  # What stands for the machine; made once, for all runs.
+  inherit (rewind) packages;
+
+  snapshot = rewind.bootSnapshot { inherit (rewind.defaults) memory; };
+}

@@ -1,0 +1,134 @@
+"""Runs made by the recorder alone, without Nix around it."""
+
+import json
+import os
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from bench import store
+from bench.cost import CommandError, Cost, run
+
+_SAMPLE = 0.01
+"""Seconds between two looks at how much memory is in use."""
+
+
+@attrs.frozen
+class Run:
+    """A run of jobs.nix, which has been built, and with it all that it needs."""
+
+    drv: Path
+    out: Path
+    nars: Path
+    attributes: dict[str, Any]
+
+    @classmethod
+    def build(cls, name: str) -> "Run":
+        """Build the run of the job *name*."""
+        (nars, out) = sorted(
+            store.build(*store.jobs(f"runs.{name}^*")), key=lambda p: not p.name.endswith("-nars")
+        )
+        drv = store.drv_path(store.jobs(f"runs.{name}"))
+        return cls(drv, out, nars, store.attributes(drv))
+
+    @property
+    def recorder(self) -> Path:
+        """The recorder's store path."""
+        return Path(store.derivation(self.drv)["builder"]).parents[1]
+
+    @property
+    def layers(self) -> list[Path]:
+        """Its layers."""
+        return [Path(layer) for layer in self.attributes["layers"]]
+
+    @contextmanager
+    def request(self) -> Iterator[tuple[Path, dict[str, str]]]:
+        """A directory for a run like this one, and the environment that asks for it."""
+        with tempfile.TemporaryDirectory(prefix="rewind-bench-") as directory:
+            scratch = Path(directory)
+            outputs = {name: str(scratch / name) for name in ("out", "nars")}
+            file = scratch / "attributes.json"
+            file.write_text(json.dumps({**self.attributes, "outputs": outputs}))
+            yield scratch, {"NIX_ATTRS_JSON_FILE": str(file), "TMPDIR": directory}
+
+    def record(self) -> Cost:
+        """What it costs to make the run again."""
+        with self.request() as (_, env):
+            return run([self.recorder / "bin" / "rewind-recorder", "record"], env=env)
+
+    def _harness(self, mode: str) -> Cost:
+        recorder = self.recorder
+        script = recorder / "bin" / "rewind-recorder"
+        python = script.read_text().splitlines()[0].removeprefix("#!").split()
+        with self.request() as (_, env):
+            file = env.pop("NIX_ATTRS_JSON_FILE")
+            return run(
+                [*python, store.HERE / "harness.py", recorder / "lib", mode, file], env=env
+            )
+
+    def silent(self) -> Cost:
+        """What the same machine costs if its device writes no trace."""
+        return self._harness("silent")
+
+    def first_record(self) -> Cost:
+        """What it takes from the start of the process to the job's first record."""
+        return self._harness("first")
+
+    def memory(self) -> tuple[int, str]:
+        """The most bytes of memory that recorder and QEMU had in use, and the job's log."""
+        with self.request() as (scratch, env):
+            process = subprocess.Popen(
+                [self.recorder / "bin" / "rewind-recorder", "record"],
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            over = threading.Event()
+            peak = 0
+
+            def sample() -> None:
+                nonlocal peak
+                while not over.wait(_SAMPLE):
+                    peak = max(peak, _in_use(process.pid))
+
+            sampler = threading.Thread(target=sample)
+            sampler.start()
+            status = process.wait()
+            over.set()
+            sampler.join()
+            if status:
+                raise CommandError(f"the recorder ended with status {status}")
+            return peak, (scratch / "out" / "log").read_text()
+
+
+def _in_use(pid: int) -> int:
+    """Bytes of the process *pid* and its children: what is theirs, and their part of what is not.
+
+    Of the guest's memory all that is there counts, whether a process has it mapped or not.
+    """
+    total = 0
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        for process in (str(pid), *children):
+            fields = dict(
+                line.split(":")
+                for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()[1:]
+            )
+            size = {name: int(text.split()[0]) << 10 for name, text in fields.items()}
+            total += size["Pss"] - size["Pss_Shmem"]
+        for entry in os.scandir(f"/proc/{pid}/fd"):
+            if "memfd:rewind-memory" in os.readlink(entry.path):
+                total += os.stat(entry.path).st_blocks * 512
+                break
+    except (FileNotFoundError, ProcessLookupError):
+        # One has just ended.
+        return 0
+    return total
+
