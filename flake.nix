@@ -52,7 +52,8 @@
             runtimeInputs = [ (pkgs.python3.withPackages (ps: [ ps.attrs ])) ];
             text = ''
               export REWIND_NIXPKGS=${nixpkgs}
-              exec python3 bench/run.py "$@"
+              [ -e bench/run.py ] || { echo "run me in a checkout of rewind" >&2; exit 2; }
+              PYTHONDONTWRITEBYTECODE=1 exec python3 -m bench.run "$@"
             '';
           }
         );

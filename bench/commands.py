@@ -104,7 +104,7 @@ class Checkout:
 
     def manifest(self, out: Path) -> dict[str, Any]:
         """What ``rewind show`` says of the run *out*."""
-        command = [self.rewind / "bin" / "rewind", "show", out, "--json"]
+        command: list[str | Path] = [self.rewind / "bin" / "rewind", "show", out, "--json"]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise CommandError(done.stderr)
@@ -129,7 +129,11 @@ def commit(directory: Path) -> None:
         **os.environ,
         "GIT_CONFIG_GLOBAL": "/dev/null",
         "GIT_CONFIG_SYSTEM": "/dev/null",
-        **{f"GIT_{who}_{what}": "bench" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+        **{
+            f"GIT_{who}_{what}": "bench"
+            for who in ("AUTHOR", "COMMITTER")
+            for what in ("NAME", "EMAIL")
+        },
     }
     for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "bench"]):
         subprocess.run(["git", *arguments], cwd=directory, check=True, env=environment)

@@ -110,7 +110,9 @@ def memory(times: int) -> Iterable[Figure]:
     job = _run("memory")
     say("memory")
     peak, log = max((job.memory() for _ in range(min(times, 3))), key=lambda found: found[0])
-    fields = {line.split()[0]: int(line.split()[1]) << 10 for line in log.splitlines() if ":" in line}
+    fields = {
+        line.split()[0]: int(line.split()[1]) << 10 for line in log.splitlines() if ":" in line
+    }
     in_use = fields["MemTotal:"] - fields["MemFree:"]
     yield limited(
         f"host memory over the guest's {megabytes(in_use)} in use",
@@ -130,9 +132,7 @@ def independence(times: int) -> Iterable[Figure]:
             with (copy / "python" / "rewind" / name).open("a") as file:
                 file.write(f"# {uuid.uuid4()}\n")
         after = [store.drv_path([f"path:{copy}#{name}"]) for name in attributes]
-    changed = [
-        name for name, old, new in zip(attributes, before, after, strict=True) if old != new
-    ]
+    changed = [name for name, old, new in zip(attributes, before, after, strict=True) if old != new]
     # That the recorder is another shows that the change was seen.
     assert "recorder" in changed
     rebuilt = [name for name in changed if name != "recorder"]
@@ -158,9 +158,7 @@ def slowdown(times: int) -> Iterable[Figure]:
         job = _run(name)
         (program,) = store.build(*store.jobs(f"workloads.{name}"))
         say(f"{name} here and there")
-        costs = by_turns(
-            times, here=_natively(program), there=job.record, nothing=nothing.record
-        )
+        costs = by_turns(times, here=_natively(program), there=job.record, nothing=nothing.record)
         here = costs["here"].best_cpu
         there = costs["there"].best_cpu - costs["nothing"].best_cpu
         yield Figure(

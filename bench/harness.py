@@ -1,4 +1,4 @@
-"""A machine started as the recorder starts it, to see one thing of it; run by the recorder's Python.
+"""A machine started as the recorder starts it, to see one thing of it; for the recorder's Python.
 
 ``harness.py LIB first ATTRIBUTES`` ends when the job's first record has come; ``silent`` runs
 the job to its end with a device that writes no trace. LIB is where the recorder's package is,
@@ -15,9 +15,9 @@ from pathlib import Path
 
 sys.path.insert(0, sys.argv[1])
 
-from rewind.machine.settings import Settings  # noqa: E402
-from rewind.machine.snapshot import restore  # noqa: E402
-from rewind.recorder.request import RunRequest, attributes  # noqa: E402
+from rewind.machine.settings import Settings
+from rewind.machine.snapshot import restore
+from rewind.recorder.request import RunRequest, attributes
 
 
 def main() -> int:

@@ -39,13 +39,13 @@ let
   workloads = {
     nothing = script "nothing" [ ] "";
 
-    integers = script "integers" [ ] "${programs}/bin/integers 1000000";
+    integers = script "integers" [ ] "${programs}/bin/integers 3000000";
 
-    floats = script "floats" [ ] "${programs}/bin/floats 20000";
+    floats = script "floats" [ ] "${programs}/bin/floats 200000";
 
     # What takes the most time in most builds: the machine's own init serves as the source.
     compile = script "compile" [ pkgs.stdenv.cc ] ''
-      for source in ${../vm-configs/init}/{io,nar,params,sandbox,seccomp}.c; do
+      for source in ${../vm-configs/init}/{nar,params}.c; do
         gcc -O2 -g -c -o object.o "$source"
       done
     '';
@@ -56,11 +56,11 @@ let
       done
     '';
 
-    python = script "python" [ pkgs.python3 ] "python3 ${./programs/python.py} 100000";
+    python = script "python" [ pkgs.python3 ] "python3 ${./programs/python.py} 200000";
 
     # System calls, and hardly anything else.
     files = script "files" [ pkgs.gnutar ] ''
-      for ((i = 0; i < 8; i++)); do
+      for ((i = 0; i < 12; i++)); do
         tar --create --directory=${pkgs.python3} . | wc -c
       done
     '';

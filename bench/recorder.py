@@ -1,7 +1,6 @@
 """Runs made by the recorder alone, without Nix around it."""
 
 import json
-import os
 import subprocess
 import tempfile
 import threading
@@ -68,9 +67,7 @@ class Run:
         python = script.read_text().splitlines()[0].removeprefix("#!").split()
         with self.request() as (_, env):
             file = env.pop("NIX_ATTRS_JSON_FILE")
-            return run(
-                [*python, store.HERE / "harness.py", recorder / "lib", mode, file], env=env
-            )
+            return run([*python, store.HERE / "harness.py", recorder / "lib", mode, file], env=env)
 
     def silent(self) -> Cost:
         """What the same machine costs if its device writes no trace."""
@@ -123,12 +120,11 @@ def _in_use(pid: int) -> int:
             )
             size = {name: int(text.split()[0]) << 10 for name, text in fields.items()}
             total += size["Pss"] - size["Pss_Shmem"]
-        for entry in os.scandir(f"/proc/{pid}/fd"):
-            if "memfd:rewind-memory" in os.readlink(entry.path):
-                total += os.stat(entry.path).st_blocks * 512
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            if "memfd:rewind-memory" in str(entry.readlink()):
+                total += entry.stat().st_blocks * 512
                 break
     except (FileNotFoundError, ProcessLookupError):
         # One has just ended.
         return 0
     return total
-

@@ -10,22 +10,23 @@ import os
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from bench import setup, table  # noqa: E402
-from bench.cost import CommandError, say  # noqa: E402
-from bench.figures import PARTS  # noqa: E402
-from bench.table import Figure  # noqa: E402
+from bench import setup, table
+from bench.cost import CommandError, say
+from bench.figures import PARTS
+from bench.table import Figure
 
 
 def main() -> int:
     """Measure what the command line asks for; the exit status."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument(
-        "parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}, and setup; default: all but that"
+        "parts",
+        nargs="*",
+        metavar="PART",
+        help=f"{', '.join(PARTS)} or setup; default: all but that",
     )
     parser.add_argument("--markdown", action="store_true", help="print the table for a document")
-    parser.add_argument("--times", type=int, default=5, help="how often to measure each; default: 5")
+    parser.add_argument("--times", type=int, default=5, help="how often each is measured (5)")
     parser.add_argument(
         "--scratch", type=Path, default=Path("/var/tmp"), help="where setup has some GB of room"
     )

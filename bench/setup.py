@@ -44,10 +44,14 @@ def measure(parent: Path) -> list[Figure]:
         shutil.rmtree(scratch, ignore_errors=True)
     whole = stand_in + rest
     return [
-        limited("first set-up: Nix and the stand-in", stand_in, STAND_IN, seconds(stand_in), "1 min"),
+        limited(
+            "first set-up: Nix and the stand-in", stand_in, STAND_IN, seconds(stand_in), "1 min"
+        ),
         limited("first set-up and first run, from nothing", whole, WHOLE, seconds(whole), "15 min"),
         Figure("`./nixw run .#rewind -- nix .#bank` when all is there", seconds(again)),
-        Figure("disk after set-up", f"/nix {sizes[0] / 1e9:.1f} GB, cache {sizes[1] / 1e6:,.0f} MB"),
+        Figure(
+            "disk after set-up", f"/nix {sizes[0] / 1e9:.1f} GB, cache {sizes[1] / 1e6:,.0f} MB"
+        ),
     ]
 
 
@@ -58,8 +62,10 @@ def _nixw(scratch: Path, *arguments: str) -> float:
     Path("/nix").mkdir(exist_ok=True)
     begin = time.perf_counter()
     done = subprocess.run(
-        ["unshare", "--mount", "--propagation", "private", "bash", "-c", script, "bash"]
-        + [str(scratch), *arguments],
+        [
+            *("unshare", "--mount", "--propagation", "private"),
+            *("bash", "-c", script, "bash", str(scratch), *arguments),
+        ],
         cwd=scratch / "checkout",
         env={
             "PATH": _PATH,

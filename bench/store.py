@@ -32,7 +32,9 @@ def jobs(attribute: str) -> list[str]:
 
 def build(*installable: str) -> list[Path]:
     """Build *installable*, and the paths of its outputs, in order of their names."""
-    return [Path(line) for line in nix("build", "--no-link", "--print-out-paths", *installable).split()]
+    return [
+        Path(line) for line in nix("build", "--no-link", "--print-out-paths", *installable).split()
+    ]
 
 
 def drv_path(installable: Sequence[str]) -> Path:
