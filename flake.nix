@@ -28,36 +28,41 @@
         inherit pkgs rewind packages;
       };
 
-      apps.${system}.test = {
-        type = "app";
-        program = pkgs.lib.getExe (
-          pkgs.writeShellApplication {
-            name = "rewind-test";
-            runtimeInputs = [ (pkgs.python3.withPackages (ps: [ ps.pytest ])) ];
-            # Of the nixpkgs that everything else here is made from.
-            text = ''
-              export REWIND_NIXPKGS=${nixpkgs}
-              exec python3 tests/run.py "$@"
-            '';
-          }
-        );
-        meta.description = "All of rewind's tests, in a checkout";
-      };
+      apps.${system} = {
+        test = {
+          type = "app";
+          program = pkgs.lib.getExe (
+            pkgs.writeShellApplication {
+              name = "rewind-test";
+              runtimeInputs = [ (pkgs.python3.withPackages (ps: [ ps.pytest ])) ];
+              # Of the nixpkgs that everything else here is made from.
+              text = ''
+                export REWIND_NIXPKGS=${nixpkgs}
+                exec python3 tests/run.py "$@"
+              '';
+            }
+          );
+          meta.description = "All of rewind's tests, in a checkout";
+        };
 
-      apps.${system}.bench = {
-        type = "app";
-        program = pkgs.lib.getExe (
-          pkgs.writeShellApplication {
-            name = "rewind-bench";
-            runtimeInputs = [ (pkgs.python3.withPackages (ps: [ ps.attrs ])) ];
-            text = ''
-              export REWIND_NIXPKGS=${nixpkgs}
-              [ -e bench/run.py ] || { echo "run me in a checkout of rewind" >&2; exit 2; }
-              PYTHONDONTWRITEBYTECODE=1 exec python3 -m bench.run "$@"
-            '';
-          }
-        );
-        meta.description = "What rewind costs, measured in a checkout";
+        bench = {
+          type = "app";
+          program = pkgs.lib.getExe (
+            pkgs.writeShellApplication {
+              name = "rewind-bench";
+              runtimeInputs = [ (pkgs.python3.withPackages (ps: [ ps.attrs ])) ];
+              text = ''
+                if [ ! -e bench/run.py ]; then
+                  echo "run me in a checkout of rewind" >&2
+                  exit 2
+                fi
+                export REWIND_NIXPKGS=${nixpkgs} PYTHONDONTWRITEBYTECODE=1
+                exec python3 -m bench.run "$@"
+              '';
+            }
+          );
+          meta.description = "What rewind costs, measured in a checkout";
+        };
       };
 
       devShells.${system}.default = pkgs.callPackage ./shell.nix { inherit packages; };
