@@ -111,6 +111,20 @@ def test_ls(rewind: Rewind, store: Store, monkeypatch: pytest.MonkeyPatch) -> No
     assert [entry["name"] for entry in data] == ["bank", "a"]
 
 
+def test_tables_on_a_terminal(
+    rewind: Rewind, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are cut to its width; piped, they are whole."""
+    store.add_run("1", "a" * 100)
+    monkeypatch.setenv("COLUMNS", "40")
+    assert len(rewind("ls").out.splitlines()[1]) > 120
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    head, row = rewind("ls").out.splitlines()
+    assert "\x1b[1mhash" in head
+    assert row == "10000000  " + "a" * 30
+
+
 def test_ls_of_nothing(rewind: Rewind, store: Store) -> None:
     result = rewind("ls")
     assert (result.status, result.out) == (0, "")
@@ -211,8 +225,8 @@ def test_ps(rewind: Rewind, store: Store) -> None:
         "  2      6    16        2  killed by SIGTERM  sh -c make\n"
     )
     assert rewind("ps", "@", "18").out == (
-        "task  state  since  command     call\n"
-        "1     runs      17  sh -c make  wait4(-1, NULL, 0, NULL)\n"
+        "task  state  since  call                      command\n"
+        "1     runs      17  wait4(-1, NULL, 0, NULL)  sh -c make\n"
     )
     data = rewind("ps", "@", "--json", "8").json
     assert isinstance(data, list)

@@ -109,6 +109,14 @@ def test_pid_used_again(tmp_path: Path) -> None:
     ]
 
 
+def test_after_the_end(tmp_path: Path) -> None:
+    """A task that has ended gives the CPU away, gets it again, and sends a signal."""
+    rest = [switch(2, 1, b"sh"), switch(1, 2, b"x"), record(9, 2, 2, 17, bytes(12))]
+    found = at(tmp_path, [fork(1, 2), switch(1, 2, b"sh"), end(2, 0, b"x"), *rest])
+    assert [(p.pid, p.last) for p in found.processes] == [(1, None), (2, 2)]
+    assert states(found) == {1: ("ready", 4, ""), 2: ("ended", 2, "")}
+
+
 def test_made_from_outside(tmp_path: Path) -> None:
     """A process by init, a thread by the kernel."""
     found = at(tmp_path, [fork(0, 1), fork(0, 2, child_pid=1), fork(0, 9, child_pid=8)])

@@ -205,6 +205,14 @@ def test_quote_is_one_line(data: bytes) -> None:
     assert quote(data).isprintable()
 
 
+def test_binary_data_is_short() -> None:
+    """Text is shown as far as the trace has it, other bytes not."""
+    number = render.CALLS.number("write")
+    for data, shown in ((b"x" * 60, "x" * 60), (b"\1" * 60, r"\x01" * 16)):
+        got = line(traces.enter(1, number, 1, 9, 64, more=traces.detail(1, 2, data, cut=True)))
+        assert got == f'write(1, "{shown}"…, 64)'
+
+
 def test_names_are_one_line() -> None:
     assert "\n" not in line(traces.switch(1, 2, b"a\nb"))
     assert "\n" not in line(traces.record(1, 1, 1, payload=b"a\nb"))

@@ -5,6 +5,7 @@ is not set.
 """
 
 import json
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
@@ -49,10 +50,11 @@ def warn(text: str) -> None:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> None:
-    """A table on stdout; the columns in *right* are numbers."""
+    """A table on stdout, on a terminal no wider than that; the columns in *right* are numbers."""
     from rich.table import Table
 
     out = console(sys.stdout, wide=True)
+    width = shutil.get_terminal_size().columns if out.is_terminal else None
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for name in head:
         made.add_column(name, justify="right" if name in right else "left", no_wrap=True)
@@ -60,8 +62,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[st
         made.add_row(*row)
     with out.capture() as capture:
         out.print(made)
-    for line in capture.get().splitlines():
-        say(line.rstrip())
+    first, *others = capture.get().splitlines()
+    say(first.rstrip())
+    for line in others:
+        # Only the head has escape sequences in it.
+        say(line.rstrip()[:width])
 
 
 def count(number: int, thing: str) -> str:

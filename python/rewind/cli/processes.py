@@ -58,13 +58,20 @@ class History:
     _current: dict[int, Process] = attrs.field(factory=dict)
     _calls: dict[int, tuple[bytes, Raw]] = attrs.field(factory=dict)
 
-    def _thread(self, raw: Raw) -> Thread:
-        """The thread of a record; the builder's is there when it is first seen."""
-        process = self._current.get(raw.pid) or self._begin(Process(raw.pid, None, raw.step))
-        thread = process.threads.get(raw.tid)
-        if thread is None:
-            thread = process.threads[raw.tid] = Thread(raw.tid, raw.step)
-        return thread
+    def _thread(self, pid: int, tid: int, step: int) -> Thread | None:
+        """The thread *tid*; the builder's is there when it is first seen.
+
+        None is one that has ended: it still gives the CPU away, and sends its parent a signal.
+        """
+        process = self._current.get(pid)
+        if process is None:
+            if not pid or self.processes:
+                return None
+            process = self._begin(Process(pid, None, step))
+        thread = process.threads.get(tid)
+        if thread is None and not process.threads:
+            thread = process.threads[tid] = Thread(tid, step)
+        return thread if thread is not None and thread.last is None else None
 
     def _begin(self, process: Process) -> Process:
         self._current[process.pid] = process
@@ -73,6 +80,11 @@ class History:
 
     def see(self, data: bytes, raw: Raw) -> None:
         """Take the next record into account."""
+        if not self.processes:
+            # Nobody switched to the builder: it was running.
+            builder = self._thread(raw.pid, raw.tid, raw.step)
+            if builder is not None:
+                builder.state = "runs"
         if raw.type == trace.ENTER:
             self._calls[raw.tid] = data, raw
             return
@@ -80,58 +92,60 @@ class History:
             self._calls.pop(raw.tid, None)
             return
         record = trace.parse(data, raw)
+        thread = self._thread(raw.pid, raw.tid, raw.step)
         match record:
             case Fork():
-                self._fork(record, raw)
-            case Exec() if raw.pid:
-                self._thread(raw)
-                process = self._current[raw.pid]
-                process.path, process.arguments = record.path, record.arguments
-                for tid in [tid for tid in process.threads if tid != raw.tid]:
-                    process.threads[tid].last = raw.step
-                    process.threads[tid].state = "ended"
-            case TaskEnd() if raw.pid:
-                thread = self._thread(raw)
-                thread.name = record.name
-                thread.last = thread.since = raw.step
-                thread.state = "ended"
-                self._calls.pop(raw.tid, None)
-                if record.last:
-                    process = self._current.pop(raw.pid)
-                    process.last, process.status = raw.step, record.code
+                self._fork(record)
+            case Exec() if thread is not None:
+                self._exec(record)
+            case TaskEnd() if thread is not None:
+                self._end(record, thread)
             case Switch():
-                self._switch(record, raw)
+                self._switch(record, thread)
 
-    def _fork(self, record: Fork, raw: Raw) -> None:
-        if raw.pid:
-            self._thread(raw)
-        child = Thread(record.child_tid, raw.step, since=raw.step)
+    def _fork(self, record: Fork) -> None:
+        child = Thread(record.child_tid, record.step, since=record.step)
         if record.child_pid != record.child_tid:
             # Not always of who makes it: the kernel makes threads for io_uring.
             process = self._current.get(record.child_pid)
             if process is not None:
                 process.threads[child.tid] = child
             return
-        process = Process(record.child_pid, raw.pid or None, raw.step)
-        maker = self._current.get(raw.pid)
+        process = Process(record.child_pid, record.pid or None, record.step)
+        maker = self._current.get(record.pid)
         if maker is not None:
             process.path, process.arguments = maker.path, maker.arguments
         process.threads[child.tid] = child
         self._begin(process)
 
-    def _switch(self, record: Switch, raw: Raw) -> None:
-        process = self._current.get(raw.pid)
-        thread = process.threads.get(raw.tid) if process else None
-        if thread is not None and thread.state != "ended":
+    def _exec(self, record: Exec) -> None:
+        process = self._current[record.pid]
+        process.path, process.arguments = record.path, record.arguments
+        # A thread that execs gets the process's number, and is the only one left.
+        for thread in process.threads.values():
+            if thread.tid != record.tid and thread.last is None:
+                thread.last = thread.since = record.step
+                thread.state = "ended"
+
+    def _end(self, record: TaskEnd, thread: Thread) -> None:
+        thread.name = record.name
+        thread.last = thread.since = record.step
+        thread.state = "ended"
+        self._calls.pop(record.tid, None)
+        if record.last:
+            process = self._current.pop(record.pid)
+            process.last, process.status = record.step, record.code
+
+    def _switch(self, record: Switch, thread: Thread | None) -> None:
+        if thread is not None:
             left = render.state(record.state)
-            thread.since = raw.step
+            thread.since = record.step
             thread.state = {"preempted": "ready", "sleeps": "waits", "blocked": "waits"}.get(
                 left, left
             )
-        if record.next_pid:
-            following = attrs.evolve(raw, pid=record.next_pid, tid=record.next_tid)
-            thread = self._thread(following)
-            thread.name, thread.state, thread.since = record.name, "runs", raw.step
+        following = self._thread(record.next_pid, record.next_tid, record.step)
+        if following is not None:
+            following.name, following.state, following.since = record.name, "runs", record.step
 
     def finish(self) -> None:
         """Fill in what each thread is doing."""
@@ -158,9 +172,6 @@ def history(reader: TraceReader, last: int | None = None) -> History:
             if last is not None and raw.step > last:
                 done = True
                 break
-            if raw.step == 0 and raw.pid:
-                # Nobody switched to it: it was running.
-                found._thread(raw).state = "runs"
             found.see(frame.data, raw)
         if done:
             break

@@ -23,6 +23,7 @@ _DETAIL = struct.Struct("<BBH")
 _EXIT = struct.Struct("<q")
 _CACHE_SIZE = 200_000
 _O_CREAT = 0o100
+_MOST_BINARY = 16
 _O_TMPFILE = 0o20000000
 
 # --- single values
@@ -61,7 +62,11 @@ def _detail(kind: int, data: bytes) -> str:
         strings = data.removesuffix(b"\0").split(b"\0") if data else []
         more = ", …" if kind & 0x80 else ""
         return f"[{', '.join(map(quote, strings))}{more}]"
-    return quote(data) + "…" if kind & 0x80 else quote(data)
+    string = quote(data)
+    if kind & 0x7F == trace.DATA and len(string) > 2 * len(data) > 2 * _MOST_BINARY:
+        # Nobody reads it.
+        return quote(data[:_MOST_BINARY]) + "…"
+    return string + "…" if kind & 0x80 else string
 
 
 def address(data: bytes) -> str:

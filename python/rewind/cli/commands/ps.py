@@ -92,8 +92,8 @@ def _living(rows: Iterator[tuple[int, Process]]) -> None:
                         "  " * depth + render.task(process.pid, thread.tid),
                         thread.state,
                         str(thread.since),
-                        process.command if first else thread.name,
                         thread.call,
+                        process.command if first else thread.name,
                     )
                 )
-    table(("task", "state", "since", "command", "call"), lines, right=("since",))
+    table(("task", "state", "since", "call", "command"), lines, right=("since",))
