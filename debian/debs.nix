@@ -217,7 +217,8 @@ let
           lib = self;
           man = self;
           override = _: self;
-          overrideAttrs = _: throw "${drv.name} is made of Debian's packages: it has no overrideAttrs";
+          overrideAttrs =
+            _: throw "${drv.name} is made of Debian's packages: it has no overrideAttrs";
         }
         // passthru;
     in

@@ -18,8 +18,9 @@ let
       (lib.fileset.maybeMissing ./there-is-no-such-file)
     ];
   };
-  sourceFiles = map (lib.removePrefix "${source}/") (
-    map toString (lib.filesystem.listFilesRecursive (/. + builtins.unsafeDiscardStringContext "${source}"))
+  sourcePath = builtins.unsafeDiscardStringContext "${source}";
+  sourceFiles = map (file: lib.removePrefix "${sourcePath}/" (toString file)) (
+    lib.filesystem.listFilesRecursive (/. + sourcePath)
   );
 
   package = pkgs.stdenv.mkDerivation (finalAttrs: {
@@ -27,6 +28,13 @@ let
     version = "1.0";
     passthru.described = "${finalAttrs.pname} ${finalAttrs.version}";
   });
+  called = pkgs.callPackage (
+    {
+      lib,
+      word ? "a",
+    }:
+    { inherit word; }
+  ) { };
 in
 lib.all lib.id [
   (is "lib.fileset" sourceFiles [
@@ -68,10 +76,9 @@ lib.all lib.id [
   (is "lib.getExe" (lib.getExe pkgs.hello) "${pkgs.hello}/bin/hello")
   (is "lib.versions.majorMinor" (lib.versions.majorMinor "6.12.3") "6.12")
   (is "lib.getLib" (lib.getLib pkgs.openssl).name "openssl-lib-${pkgs.openssl.version}")
-  (is "overrideAttrs" (package.overrideAttrs (old: { pname = old.pname + "2"; })).name "package2-1.0")
+  (is "overrideAttrs" (package.overrideAttrs (old: {
+    pname = old.pname + "2";
+  })).name "package2-1.0")
   (is "finalAttrs" (package.overrideAttrs { version = "3"; }).described "package 3")
-  (is "override"
-    ((pkgs.callPackage ({ lib, word ? "a" }: { inherit word; }) { }).override { word = "b"; }).word
-    "b"
-  )
+  (is "override" (called.override { word = "b"; }).word "b")
 ]

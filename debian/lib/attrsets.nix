@@ -35,7 +35,11 @@ in
   hasAttrByPath =
     path: set:
     path == [ ]
-    || (isAttrs set && set ? ${lib.head path} && lib.hasAttrByPath (lib.tail path) set.${lib.head path});
+    || (
+      isAttrs set
+      && set ? ${lib.head path}
+      && lib.hasAttrByPath (lib.tail path) set.${lib.head path}
+    );
   getAttrFromPath =
     path:
     lib.attrByPath path (throw "no attribute ${lib.concatStringsSep "." path}");
@@ -47,7 +51,10 @@ in
     a
     // lib.mapAttrs (
       name: value:
-      if isAttrs value && isAttrs (a.${name} or null) then lib.recursiveUpdate a.${name} value else value
+      if isAttrs value && isAttrs (a.${name} or null) then
+        lib.recursiveUpdate a.${name} value
+      else
+        value
     ) b;
   cartesianProduct =
     sets:

@@ -34,14 +34,21 @@ let
     maintainers = { };
 
     # This set is for one platform.
-    platforms = lib.genAttrs [ "all" "linux" "unix" "x86_64" ] (_: [ "x86_64-linux" ]);
+    platforms = lib.genAttrs [
+      "all"
+      "linux"
+      "unix"
+      "x86_64"
+    ] (_: [ "x86_64-linux" ]);
     systems = {
       flakeExposed = [ "x86_64-linux" ];
       doubles.linux = [ "x86_64-linux" ];
     };
-    sourceTypes = lib.genAttrs [ "fromSource" "binaryNativeCode" "binaryBytecode" ] (shortName: {
-      inherit shortName;
-    });
+    sourceTypes = lib.genAttrs [
+      "fromSource"
+      "binaryNativeCode"
+      "binaryBytecode"
+    ] (shortName: { inherit shortName; });
   };
 in
 merged

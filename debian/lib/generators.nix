@@ -29,7 +29,10 @@ in
     );
   toINI =
     {
-      mkSectionName ? lib.escape [ "[" "]" ],
+      mkSectionName ? lib.escape [
+        "["
+        "]"
+      ],
       mkKeyValue ? lib.generators.mkKeyValueDefault { } "=",
       listsAsDuplicateKeys ? false,
     }:

@@ -12,9 +12,15 @@ lib: {
   getMan = lib.getOutput "man";
   getInclude = lib.getOutput "include";
 
-  getName = x: if lib.isString x then (lib.parseDrvName x).name else x.pname or (lib.parseDrvName x.name).name;
+  getName =
+    x:
+    if lib.isString x then (lib.parseDrvName x).name else x.pname or (lib.parseDrvName x.name).name;
   getVersion =
-    x: if lib.isString x then (lib.parseDrvName x).version else x.version or (lib.parseDrvName x.name).version;
+    x:
+    if lib.isString x then
+      (lib.parseDrvName x).version
+    else
+      x.version or (lib.parseDrvName x.name).version;
   getExe' = package: name: "${lib.getBin package}/bin/${name}";
   getExe = package: lib.getExe' package (package.meta.mainProgram or (lib.getName package));
   setPrio = priority: package: package // { meta = package.meta or { } // { inherit priority; }; };

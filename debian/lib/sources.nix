@@ -7,7 +7,16 @@ lib: {
       name = baseNameOf path;
     in
     !(
-      (type == "directory" && lib.elem name [ ".git" ".svn" "CVS" ".hg" ".jj" ])
+      (
+        type == "directory"
+        && lib.elem name [
+          ".git"
+          ".svn"
+          "CVS"
+          ".hg"
+          ".jj"
+        ]
+      )
       || lib.hasSuffix "~" name
       || lib.match "\\.sw[a-z]|\\..*\\.sw[a-z]" name != null
       || lib.hasSuffix ".o" name
@@ -56,6 +65,7 @@ lib: {
     src: suffixes:
     lib.cleanSourceWith {
       inherit src;
-      filter = path: type: type == "directory" || lib.any (suffix: lib.hasSuffix suffix path) suffixes;
+      filter =
+        path: type: type == "directory" || lib.any (suffix: lib.hasSuffix suffix path) suffixes;
     };
 }

@@ -34,7 +34,8 @@ in
   join = concatStringsSep;
   optionalString = condition: string: if condition then string else "";
   stringToCharacters = string: lib.genList (i: substring i 1 string) (stringLength string);
-  splitString = separator: string: lib.filter lib.isString (lib.split (lib.escapeRegex separator) string);
+  splitString =
+    separator: string: lib.filter lib.isString (lib.split (lib.escapeRegex separator) string);
 
   hasPrefix = prefix: string: substring 0 (stringLength prefix) string == prefix;
   hasSuffix =
@@ -63,7 +64,10 @@ in
   toUpper = replaceStrings lower upper;
   fixedWidthString =
     width: filler: string:
-    if stringLength string >= width then string else lib.fixedWidthString width filler (filler + string);
+    if stringLength string >= width then
+      string
+    else
+      lib.fixedWidthString width filler (filler + string);
   fixedWidthNumber = width: number: lib.fixedWidthString width "0" (toString number);
   toInt =
     string:
@@ -90,7 +94,9 @@ in
     name: value:
     if lib.isAttrs value && !lib.isDerivation value then
       "declare -A ${name}=(${
-        lib.concatMapAttrsStringSep " " (n: v: "[${lib.escapeShellArg n}]=${lib.escapeShellArg v}") value
+        lib.concatMapAttrsStringSep " " (
+          key: element: "[${lib.escapeShellArg key}]=${lib.escapeShellArg element}"
+        ) value
       })"
     else if lib.isList value then
       "declare -a ${name}=(${lib.escapeShellArgs value})"
@@ -105,7 +111,8 @@ in
 
   versionAtLeast = a: b: lib.compareVersions a b >= 0;
   versionOlder = a: b: lib.compareVersions a b < 0;
-  makeSearchPath = directory: packages: lib.concatMapStringsSep ":" (p: "${p}/${directory}") packages;
+  makeSearchPath =
+    directory: packages: lib.concatMapStringsSep ":" (package: "${package}/${directory}") packages;
   makeSearchPathOutput =
     output: directory: packages:
     lib.makeSearchPath directory (map (lib.getOutput output) packages);

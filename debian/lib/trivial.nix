@@ -12,7 +12,10 @@ lib: {
   isFunction = f: builtins.isFunction f || (f ? __functor && builtins.isFunction (f.__functor f));
   functionArgs =
     f:
-    if f ? __functor then f.__functionArgs or (lib.functionArgs (f.__functor f)) else builtins.functionArgs f;
+    if f ? __functor then
+      f.__functionArgs or (lib.functionArgs (f.__functor f))
+    else
+      builtins.functionArgs f;
   toFunction = v: if lib.isFunction v then v else _: v;
   importJSON = path: lib.fromJSON (lib.readFile path);
   importTOML = path: lib.fromTOML (lib.readFile path);

@@ -43,7 +43,9 @@ in
   makeWrapper = makeSetupHook { name = "make-wrapper-hook"; } ../hooks/make-wrapper.sh;
   makeShellWrapper = final.makeWrapper;
   makeBinaryWrapper = final.makeWrapper;
-  installShellFiles = makeSetupHook { name = "install-shell-files"; } ../hooks/install-shell-files.sh;
+  installShellFiles = makeSetupHook {
+    name = "install-shell-files";
+  } ../hooks/install-shell-files.sh;
   separateDebugInfoHook = makeSetupHook {
     name = "separate-debug-info-hook";
   } ../hooks/separate-debug-info.sh;

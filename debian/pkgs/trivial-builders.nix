@@ -9,6 +9,10 @@ let
     runCommandLocal
     runtimeShell
     ;
+
+  pythonWith =
+    libraries:
+    if libraries == [ ] then final.python3 else final.python3.withPackages (_: libraries);
 in
 {
   ###### Commands
@@ -143,10 +147,15 @@ in
         "#!${runtimeShell}\n"
         + lib.concatMapStrings (option: "set -o ${option}\n") bashOptions
         + lib.concatStrings (
-          lib.mapAttrsToList (variable: value: "${lib.toShellVar variable value}\nexport ${variable}\n") runtimeEnv
+          lib.mapAttrsToList (
+            variable: value: "${lib.toShellVar variable value}\nexport ${variable}\n"
+          ) runtimeEnv
         )
         + lib.optionalString (runtimeInputs != [ ]) (
-          "\nexport PATH=\"${lib.makeBinPath runtimeInputs}${lib.optionalString inheritPath ":$PATH"}\"\n"
+          let
+            path = lib.makeBinPath runtimeInputs + lib.optionalString inheritPath ":$PATH";
+          in
+          "\nexport PATH=\"${path}\"\n"
         )
         + "\n${text}\n";
       checkPhase =
@@ -179,7 +188,7 @@ in
       }:
       text:
       final.writeScript name (
-        "#!${if libraries == [ ] then final.python3 else final.python3.withPackages (_: libraries)}/bin/python3\n${text}"
+        "#!${pythonWith libraries}/bin/python3\n${text}"
       );
     writePython3Bin =
       name:
@@ -189,7 +198,7 @@ in
       }:
       text:
       final.writeScriptBin name (
-        "#!${if libraries == [ ] then final.python3 else final.python3.withPackages (_: libraries)}/bin/python3\n${text}"
+        "#!${pythonWith libraries}/bin/python3\n${text}"
       );
   };
   emptyFile = runCommandLocal "empty-file" { } "touch $out";
@@ -363,7 +372,10 @@ in
     let
       merge =
         list: own:
-        own ++ lib.subtractLists inputsFrom (lib.concatMap (p: p.drvAttrs.${list} or [ ]) inputsFrom);
+        own
+        ++ lib.subtractLists inputsFrom (
+          lib.concatMap (package: package.drvAttrs.${list} or [ ]) inputsFrom
+        );
     in
     stdenv.mkDerivation (
       {

@@ -47,8 +47,8 @@ configure_apt() {
 # of its sources are Debian's: then all of them.
 list_mirrors() {
     local known
-    known=$(apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
-        sed -n 's/^Debian //p')
+    known=$(apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' 'Created-By: Packages' \
+        2>/dev/null | sed -n 's/^Debian //p')
     [[ -n $known ]] ||
         known=$(apt-get --print-uris update 2>/dev/null | sed -n "s@^'\([^']*\)/dists/.*@\1/@p")
     awk '!/security|^cdrom:/ && !seen[$0]++' <<<"$known"

@@ -93,7 +93,9 @@ fetch_all() {
         try_fetch || true
     fi
     if [[ -s $work/missing ]]; then
-        fail "cannot fetch $(awk '{ print $2; exit }' "$work/missing") ($(reason "$work/fetch.log"))"
+        local file
+        file=$(awk '{ print $2; exit }' "$work/missing")
+        fail "cannot fetch $file ($(reason "$work/fetch.log"))"
     fi
     rm -rf "$partial"
 }

@@ -1,25 +1,27 @@
 # The private Nix: Debian's, with its libraries and a libc of its own beside it, so that it
 # neither needs nor touches the machine's.
 
-# file_of FILE: where a file is, in the cache or in the store
-file_of() {
-    if [[ -e $cache/$1 ]]; then
-        echo "$cache/$1"
-    else
-        awk -v file="$1" 'NR == FNR { path[$1] = $2; next } $4 == file { print path[$3] }' \
-            "$state/stored" "$versions/debs"
-    fi
+# debs_of SET: PACKAGE VERSION SHA256 FILE of the packages of a set
+debs_of() {
+    awk -v set="$1" '
+        NR == FNR { if ($1 == set) for (n = split($3, p, ","); n > 0; n--) wanted[p[n]]; next }
+        $1 in wanted' "$versions"/{sets,debs}
 }
 
-# unpack_set SET: into $unpacked
+# unpack_set SET: into $unpacked, from the cache or from the store
 unpack_set() {
-    local package
+    local name version sha256 file
     unpacked=$work/unpacked/$1
     [[ ! -d $unpacked ]] || return 0
     mkdir -p "$unpacked"
-    for package in $(awk -v set="$1" '$1 == set { gsub(",", " ", $3); print $3 }' "$versions/sets"); do
-        dpkg-deb -x "$(file_of "$(awk -v p="$package" '$1 == p { print $4 }' "$versions/debs")")" "$unpacked"
-    done
+    while read -r name version sha256 file; do
+        if [[ -e $cache/$file ]]; then
+            file=$cache/$file
+        else
+            file=$(sed -n "s/^$sha256 //p" "$state/stored")
+        fi
+        dpkg-deb -x "$file" "$unpacked"
+    done < <(debs_of "$1")
 }
 
 # run_unpacked PROGRAM ARGS: with the libc and libraries of $unpacked
@@ -30,9 +32,7 @@ run_unpacked() {
 
 make_nix() {
     local key
-    key=$(sha256sum < <(echo "$state"; cat "$debian/setup/nix.sh"
-        awk '$1 == "nix" { gsub(",", "\n", $3); print $3 }' "$versions/sets" | grep -Fxf - <(cut -d' ' -f1 "$versions/debs")
-        cut -d' ' -f1,2 "$versions/debs" | grep '^nix-bin '))
+    key=$(sha256sum < <(echo "$state"; cat "$debian/setup/nix.sh"; debs_of nix))
     if [[ ! -e $state/nix/key || $(<"$state/nix/key") != "$key" ]]; then
         say "making the private Nix"
         relocate_nix "$work/nix"
@@ -50,10 +50,12 @@ relocate_nix() {
     root=$unpacked
     mkdir -p "$new"/{bin,lib,etc}
     cp "$root/usr/bin/nix" "$new/bin/"
-    for name in build channel collect-garbage copy-closure daemon env hash instantiate prefetch-url shell store; do
+    for name in build channel collect-garbage copy-closure daemon env hash instantiate \
+        prefetch-url shell store; do
         ln -s nix "$new/bin/nix-$name"
     done
-    run_unpacked --list "$root/usr/bin/nix" | sed -n 's@^[[:space:]]*\([^/ ]*\) => \(.*\) (0x.*@\1 \2@p' |
+    run_unpacked --list "$root/usr/bin/nix" |
+        sed -n 's@^[[:space:]]*\([^/ ]*\) => \(.*\) (0x.*@\1 \2@p' |
         while read -r name file; do
             install -m644 "$file" "$new/lib/$name"
         done
@@ -65,7 +67,8 @@ relocate_nix() {
     done
     # The rpath first: patchelf 0.18 damages programs with a fixed address the other way round.
     run_unpacked "$root/usr/bin/patchelf" --force-rpath --set-rpath '$ORIGIN/../lib' "$new/bin/nix"
-    run_unpacked "$root/usr/bin/patchelf" --set-interpreter "$state/nix/lib/ld-linux-x86-64.so.2" "$new/bin/nix"
+    run_unpacked "$root/usr/bin/patchelf" \
+        --set-interpreter "$state/nix/lib/ld-linux-x86-64.so.2" "$new/bin/nix"
 }
 
 # run_nix PROGRAM ARGS: of the private Nix, with nothing of the machine's Nix configuration

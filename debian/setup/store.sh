@@ -33,7 +33,8 @@ preload() {
         mv "$work/stored" "$state/stored"
     fi
     # only what is wanted now, each once
-    awk 'NR == FNR { path[$1] = $2; next } { print $1, path[$1] }' "$state/stored" <(wanted_files) >"$work/stored"
+    awk 'NR == FNR { path[$1] = $2; next } { print $1, path[$1] }' \
+        "$state/stored" <(wanted_files) >"$work/stored"
     mv "$work/stored" "$state/stored"
     make_seed
 }
@@ -84,10 +85,16 @@ make_lock_json() {
     awk -v sandbox_shell="$(run_nix nix-store -q --hash "$sandbox_shell")" \
         -v seed="$(run_nix nix-store -q --hash "$seed")" '
         function quote(list) { gsub(/,/, "\", \"", list); return "\"" list "\"" }
-        function section(name) { printf "%s  \"%s\": {", (sections++ ? "\n  },\n" : "{\n"), name; entries = 0 }
+        function section(name) {
+            printf "%s  \"%s\": {", (sections++ ? "\n  },\n" : "{\n"), name
+            entries = 0
+        }
         function entry(name) { printf "%s\n    \"%s\": ", (entries++ ? "," : ""), name }
         FNR == 1 { file = FILENAME; sub(/.*\//, "", file); section(file) }
-        file == "sets" { entry($1); printf "{ \"roots\": [%s], \"debs\": [%s] }", quote($2), quote($3) }
+        file == "sets" {
+            entry($1)
+            printf "{ \"roots\": [%s], \"debs\": [%s] }", quote($2), quote($3)
+        }
         file == "debs" { entry($1); printf "{ \"version\": \"%s\", \"sha256\": \"%s\" }", $2, $3 }
         file == "sources" {
             entry($1 "." $2)
@@ -119,7 +126,10 @@ make_flake() {
 # it could be built again. STATE/root is a link to one store path that refers to them all, and
 # a root for as long as STATE is there.
 root_all() {
-    { awk '{ print $2 }' "$state/stored"; printf '%s\n' "$sandbox_shell" "$seed" "$1"; } >"$work/paths"
+    {
+        awk '{ print $2 }' "$state/stored"
+        printf '%s\n' "$sandbox_shell" "$seed" "$1"
+    } >"$work/paths"
     local all
     all=$(run_nix nix eval --impure --raw --expr '
         with builtins;

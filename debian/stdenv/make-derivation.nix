@@ -40,7 +40,8 @@ let
     "separateDebugInfo"
   ];
 
-  developmentOutputs = list: map lib.getDev (lib.filter (x: x != null && x != false) (lib.flatten list));
+  developmentOutputs =
+    list: map lib.getDev (lib.filter (x: x != null && x != false) (lib.flatten list));
 
   derivationArguments =
     attrs:
@@ -71,7 +72,10 @@ let
         else if lib.isString value || lib.isInt value || lib.isDerivation value then
           value
         else
-          throw "mkDerivation: env.${name} is a ${lib.typeOf value}; it can be a string, a derivation, a boolean or an integer"
+          throw (
+            "mkDerivation: env.${name} is a ${lib.typeOf value};"
+            + " it can be a string, a derivation, a boolean or an integer"
+          )
       ) (attrs.env or { });
       clashing = lib.filter (name: attrs ? ${name}) (lib.attrNames env);
     in
@@ -176,7 +180,7 @@ let
                 once
             )
           );
-        override = _: throw "${package.name}: this package set has no override here; use overrideAttrs";
+        override = _: throw "${package.name}: there is no override here; use overrideAttrs";
       };
     in
     package;
