@@ -396,6 +396,15 @@ def test_nix_out_of_memory(rewind: Rewind, machine: Machine) -> None:
     assert "\nthe machine had 1,024 MiB: --memory gives it more\n" in out
 
 
+def test_nix_part_gives_up(rewind: Rewind, machine: Machine) -> None:
+    """What makes the boot snapshot, and the layers, has reasons, too; the rest is not shown."""
+    part = Path(f"/nix/store/{'p' * 32}-rewind-boot-snapshot.drv")
+    machine.events = [LogLine(part, "booting"), LogLine(part, "rewind: 16 MiB is too little")]
+    machine.failure = BuildFailure("x", f"error: builder for '{part}' failed", 1)
+    result = rewind("nix", str(machine.job))
+    assert (result.status, result.err) == (2, "rewind: 16 MiB is too little\n")
+
+
 def test_nix_broken_run(rewind: Rewind, machine: Machine) -> None:
     """What the recorder says is the reason only if it is what failed."""
     machine.events = [LogLine(DRV, "rewind: x")]
@@ -404,15 +413,28 @@ def test_nix_broken_run(rewind: Rewind, machine: Machine) -> None:
     assert result.err.startswith("error: no space left on device\nrewind: bank was not recorded")
 
 
-def test_nix_input_fails(rewind: Rewind, machine: Machine) -> None:
-    """Nix's own log, then a sentence."""
-    machine.failure = BuildFailure("x", "error: builder for 'dep.drv' failed;\n> no", 1)
+@pytest.mark.parametrize(
+    ("count", "shown"),
+    [
+        (2, ["> 0", "> 1"]),
+        (30, ["> … (nix log {dep} has all of it)", *(f"> {n}" for n in range(5, 30))]),
+    ],
+)
+def test_nix_input_fails(rewind: Rewind, machine: Machine, count: int, shown: list[str]) -> None:
+    """The end of its log, Nix's own words, then a sentence."""
+    dep = Path(f"/nix/store/{'d' * 32}-dep.drv")
+    other = Path(f"/nix/store/{'d' * 32}-other.drv")
+    machine.events = [LogLine(other, "all is well")]
+    machine.events += [LogLine(dep, str(number)) for number in range(count)]
+    machine.failure = BuildFailure("x", f"error: builder for '{dep}' failed", 1)
     result = rewind("nix", str(machine.job))
     assert result.status == 2
-    assert result.err == (
-        "error: builder for 'dep.drv' failed;\n> no\n"
-        "rewind: bank was not recorded: nix could not build what it needs\n"
-    )
+    assert result.err.splitlines() == [
+        f"{dep.name}:",
+        *(line.format(dep=dep) for line in shown),
+        f"error: builder for '{dep}' failed",
+        "rewind: bank was not recorded: nix could not build what it needs",
+    ]
 
 
 def test_nix_interrupted(rewind: Rewind, machine: Machine) -> None:

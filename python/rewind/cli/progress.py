@@ -1,6 +1,7 @@
 """What a build says while it lasts, on stderr."""
 
 import sys
+from collections import deque
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -21,6 +22,8 @@ from rewind.cli.output import console
 _OWN = "rewind: "
 """How the lines begin in which the recorder itself says something, after the job's log."""
 _MOST_HELD = 100
+_INPUT_LINES = 25
+"""How much of the log of an input that does not build is shown."""
 
 
 class Progress:
@@ -118,26 +121,49 @@ def _own(line: LogLine) -> bool:
     return strip_ansi(line.text).startswith(_OWN)
 
 
+def _is_part(path: Path) -> bool:
+    """Whether the derivation *path* makes a part of runs (lib/), and says why if it cannot."""
+    return path.name.partition("-")[2].startswith(("rewind-boot-snapshot", "rewind-layer-"))
+
+
 def watch(drv: Path, installable: str, *options: str) -> None:
     """Build *installable*, which is of the run's derivation *drv*, and show what happens.
 
     :raises Failure: with the recorder's own reason, if it gives up.
     :raises BuildFailure: if the build fails in another way.
     """
+    own: dict[Path, _OwnLines] = {}
+    inputs: dict[Path, deque[str]] = {}
     with Progress(drv) as progress:
-        own = _OwnLines(progress)
         progress.note("asking nix")
         try:
             for event in nix.build(installable, *options):
-                if isinstance(event, LogLine) and event.path == drv:
-                    own.take(event)
+                if isinstance(event, LogLine) and (event.path == drv or _is_part(event.path)):
+                    own.setdefault(event.path, _OwnLines(progress)).take(event)
+                elif isinstance(event, LogLine):
+                    lines = inputs.setdefault(event.path, deque(maxlen=_INPUT_LINES + 1))
+                    lines.append(strip_ansi(event.text))
                 else:
                     progress.show(event)
         except BuildFailure as error:
-            reason = own.reason()
-            if reason and str(drv) in error.log and "may not be deterministic" not in error.log:
-                raise Failure(reason) from None
-            raise
+            if "may not be deterministic" in error.log:
+                raise
+            for path, held in own.items():
+                if str(path) in error.log and (reason := held.reason()):
+                    raise Failure(reason) from None
+            # In JSON, Nix leaves it to who reads that to show the log of what failed.
+            logs = [
+                _excerpt(path, lines) for path, lines in inputs.items() if str(path) in error.log
+            ]
+            raise BuildFailure(str(error), "".join(logs) + error.log, error.status) from None
+
+
+def _excerpt(path: Path, lines: deque[str]) -> str:
+    """The end of the log of *path*, for a person."""
+    shown = [f"> {line}\n" for line in list(lines)[-_INPUT_LINES:]]
+    if len(lines) > _INPUT_LINES:
+        shown.insert(0, f"> … (nix log {path} has all of it)\n")
+    return f"{path.name}:\n{''.join(shown)}"
 
 
 def _is_stale(text: str) -> bool:
