@@ -36,7 +36,7 @@ class Progress:
     def __init__(self, drv: Path) -> None:
         self._drv = drv
         self._console = console(sys.stderr)
-        self._status = self._console.status("") if self._console.is_terminal else None
+        self._status = self._console.status("", refresh_per_second=4) if self._console.is_terminal else None
 
     def __enter__(self) -> Self:
         if self._status is not None:
