@@ -129,7 +129,7 @@ in
       args = [
         "sh"
         "-c"
-        ''set > $out; echo "args $0 $# $@" >> $out; echo "pid $$ ppid $PPID" >> $out''
+        ''unset NIX_BUILD_CORES; set > $out; echo "args $0 $# $@" >> $out; echo "pid $$ ppid $PPID" >> $out''
         "zero"
         "one two"
         ""
@@ -141,6 +141,9 @@ in
       name = "python";
       system = "x86_64-linux";
       builder = "${python3}/bin/python3";
+      # Nix starts a builder by its base name. Debian's Python, in the stand-in for nixpkgs, looks
+      # for its library beside itself, and does not find itself by that.
+      PYTHONHOME = python3;
       args = [
         "-c"
         (lib.replaceStrings [ "@shell@" ] [ "${busybox-sandbox-shell}/bin/busybox" ] (
