@@ -9,6 +9,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -58,36 +59,44 @@ class CommandError(Exception):
     """A command that was to be measured failed."""
 
 
+def output(
+    command: Sequence[str | Path],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> tuple[Cost, bytes]:
+    """What *command* costs, and what it writes to stdout.
+
+    :raises CommandError: with what it wrote to stderr, if it fails.
+    """
+    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        begin = time.perf_counter()
+        process = subprocess.Popen(
+            command, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - begin
+        process.returncode = os.waitstatus_to_exitcode(status)
+        for file in (stdout, stderr):
+            file.seek(0)
+        if process.returncode:
+            words = " ".join(map(str, command))
+            said = stderr.read().decode(errors="replace")
+            raise CommandError(f"{words}: status {process.returncode}\n{said}")
+        return Cost(wall, usage.ru_utime + usage.ru_stime), stdout.read()
+
+
 def run(
     command: Sequence[str | Path],
     *,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-    accept: Sequence[int] = (0,),
 ) -> Cost:
-    """What *command* costs; its output goes nowhere.
+    """What *command* costs; what it writes is dropped.
 
-    :raises CommandError: with all it said, if its exit status is none of *accept*.
+    :raises CommandError: as `output` does.
     """
-    begin = time.perf_counter()
-    process = subprocess.Popen(
-        command,
-        env=env,
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stderr is not None
-    with process.stderr as stderr:
-        said = stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    wall = time.perf_counter() - begin
-    if process.returncode not in accept:
-        words = " ".join(map(str, command))
-        raise CommandError(f"{words}: status {process.returncode}\n{said.decode(errors='replace')}")
-    return Cost(wall, usage.ru_utime + usage.ru_stime)
+    return output(command, env=env, cwd=cwd)[0]
 
 
 def by_turns(times: int, **candidates: Callable[[], Cost]) -> dict[str, Costs]:

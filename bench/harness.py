@@ -1,7 +1,8 @@
 """A machine started as the recorder starts it, to see one thing of it; for the recorder's Python.
 
-``harness.py LIB first ATTRIBUTES`` ends when the job's first record has come; ``silent`` runs
-the job to its end with a device that writes no trace. LIB is where the recorder's package is,
+``harness.py LIB first ATTRIBUTES`` ends when the job's first record has come, and prints how many
+seconds that is after it began to start QEMU; ``silent`` runs the job to its end with a device that
+writes no trace. LIB is where the recorder's package is,
 ATTRIBUTES the file with a run's structured attributes.
 
 The job's first record is the end of the execve with which it begins. The device writes when it
@@ -11,6 +12,7 @@ has much to write, or when the machine stops, so the schedule stops it there.
 import os
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 sys.path.insert(0, sys.argv[1])
@@ -51,13 +53,16 @@ def main() -> int:
         if mode == "first":
             device["trace"] = f"/proc/self/fd/{writer}"
         settings = Settings.load(request.settings)
+        begin = time.perf_counter()
         with restore(
             settings, request.snapshot, scratch=scratch, device=device, pass_fds=[writer]
         ) as machine:
             os.close(writer)
             # Of a silent machine only the end comes: that of the pipe, which it has inherited.
             came = os.read(reader, 4096)
-            if mode == "silent":
+            if mode == "first":
+                print(time.perf_counter() - begin)
+            else:
                 machine.process.wait()
         if bool(came) != (mode == "first"):
             print(machine.failure(), file=sys.stderr)

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from bench import store
-from bench.cost import CommandError, Cost, run
+from bench.cost import CommandError, Cost, output, run
 
 _SAMPLE = 0.01
 """Seconds between two looks at how much memory is in use."""
@@ -61,21 +61,24 @@ class Run:
         with self.request() as (_, env):
             return run([self.recorder / "bin" / "rewind-recorder", "record"], env=env)
 
-    def _harness(self, mode: str) -> Cost:
+    def _harness(self, mode: str) -> tuple[Cost, bytes]:
         recorder = self.recorder
         script = recorder / "bin" / "rewind-recorder"
         python = script.read_text().splitlines()[0].removeprefix("#!").split()
         with self.request() as (_, env):
             file = env.pop("NIX_ATTRS_JSON_FILE")
-            return run([*python, store.HERE / "harness.py", recorder / "lib", mode, file], env=env)
+            return output(
+                [*python, store.HERE / "harness.py", recorder / "lib", mode, file], env=env
+            )
 
     def silent(self) -> Cost:
         """What the same machine costs if its device writes no trace."""
-        return self._harness("silent")
+        return self._harness("silent")[0]
 
-    def first_record(self) -> Cost:
-        """What it takes from the start of the process to the job's first record."""
-        return self._harness("first")
+    def first_record(self) -> tuple[float, float]:
+        """How long it takes to the job's first record: from the start of QEMU, and of Python."""
+        cost, said = self._harness("first")
+        return float(said), cost.wall
 
     def memory(self) -> tuple[int, str]:
         """The most bytes of memory that recorder and QEMU had in use, and the job's log."""
