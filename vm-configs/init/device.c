@@ -87,7 +87,7 @@ char *device_parameters(size_t *size)
 			if (!data)
 				fail_errno("parameters");
 		}
-		n = read(device, data + used, room - used);
+		n = pread(device, data + used, room - used, used);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)

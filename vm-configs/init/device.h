@@ -38,7 +38,7 @@ void device_send(unsigned int channel, const void *data, size_t size);
 void device_line(unsigned int channel, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* The whole of the parameters, in memory of their own. */
+/* The whole of the parameters, in memory of their own; each call reads them anew. */
 char *device_parameters(size_t *size);
 
 /* Stop the machine. */

@@ -12,6 +12,9 @@
 /* Mount a root of its own for init, /dev and /proc, and fix what is inherited. */
 void machine_prepare(void);
 
+/* Let the kernel get done with what it has put off: to be called before the snapshot. */
+void machine_settle(void);
+
 /* Mount the layers, which must be attached. */
 void machine_mount_layers(unsigned int count);
 

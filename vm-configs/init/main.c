@@ -4,8 +4,8 @@
  * it, runs it, and sends out what became of it. docs/design.md says how it
  * talks to the device.
  *
- * Everything here is a function of the parameters and the layers: nothing waits
- * for a time to pass, and there is one thread.
+ * Everything here is a function of the parameters and the layers. There is one
+ * thread.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -144,15 +144,18 @@ static void send_result(const struct params *params, int status)
 int main(void)
 {
 	struct terminal terminal;
+	struct builder builder;
 	struct params params;
 	size_t size;
 	char *data;
-	pid_t pid;
 
 	/* What costs and is the same for every job: it is in the boot snapshot. */
 	machine_prepare();
 	device_open();
 	terminal = open_terminal();
+	builder = sandbox_fork(terminal.slave);
+	close(terminal.slave);
+	machine_settle();
 	device_request(REWIND_READY, 0, "ready");
 
 	device_request(REWIND_ATTACH, 0, "attach");
@@ -165,10 +168,9 @@ int main(void)
 	/* With the job's clock: what is made here shows when. */
 	sandbox_prepare(&params);
 
-	pid = sandbox_start(&params, terminal.slave);
-	close(terminal.slave);
+	sandbox_start(&builder);
 	send_log(terminal.master);
-	send_result(&params, end_builder(pid));
+	send_result(&params, end_builder(builder.pid));
 	machine_report_memory();
 	device_end();
 }

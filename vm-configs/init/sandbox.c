@@ -264,23 +264,41 @@ static void set_up_process(void)
 		fail_errno("sandbox: personality");
 	if (chdir("/build") < 0)
 		fail_errno("sandbox: /build");
-	seccomp_as_nix();
 }
 
-static void __attribute__((noreturn)) become_builder(const struct params *params, int terminal)
+static void __attribute__((noreturn)) become_builder(int terminal)
 {
-	set_up_network();
-	set_up_names();
+	struct params params;
+	size_t size;
+	char *data;
+
+	data = device_parameters(&size);
+	params = parse_params(data, size);
+	/* A copy of init's, with the layers, which were not there when this process was made. */
+	if (unshare(CLONE_NEWNS) < 0)
+		fail_errno("sandbox: mount namespace");
 	change_root();
-	bind_store(params->layers);
-	mount_rest(params->shell);
+	bind_store(params.layers);
+	mount_rest(params.shell);
 	set_up_descriptors(terminal);
 	set_up_process();
 	device_request(REWIND_START, 0, "start");
-	execve(params->builder, params->argv, params->envp);
+	execve(params.builder, params.argv, params.envp);
 	/* In Nix's words; and with Nix, too, this is a build that failed. */
-	dprintf(STDERR_FILENO, "error: executing '%s': %s\n", params->builder, strerror(errno));
+	dprintf(STDERR_FILENO, "error: executing '%s': %s\n", params.builder, strerror(errno));
 	_exit(1);
+}
+
+static void await(int go)
+{
+	char byte;
+	ssize_t n;
+
+	do
+		n = read(go, &byte, 1);
+	while (n < 0 && errno == EINTR);
+	if (n != 1)
+		fail_errno("sandbox: pipe");
 }
 
 /* Up to here. */
@@ -297,57 +315,63 @@ static void write_proc(pid_t pid, const char *name, const char *text)
 	close(fd);
 }
 
-static ssize_t read_up_to(int fd, char *data, size_t size)
+/* Let the process go on until it waits again, or has become the builder, or has ended. */
+static void let_go_on(const struct builder *builder)
 {
-	size_t used = 0;
-
-	while (used < size) {
-		ssize_t n = read(fd, data + used, size - used);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -1;
-		if (n == 0)
-			break;
-		used += n;
-	}
-	return used;
-}
-
-pid_t sandbox_start(const struct params *params, int terminal)
-{
-	int mapped[2], trouble[2];
 	char text[4096];
 	ssize_t n;
-	pid_t pid;
 
-	/* The first is closed when the child may go on; the second when it is the builder. */
-	if (pipe2(mapped, O_CLOEXEC) < 0 || pipe2(trouble, O_CLOEXEC) < 0)
+	if (write_all(builder->go, "", 1) < 0)
 		fail_errno("sandbox: pipe");
-	pid = syscall(SYS_clone, CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC |
-				 CLONE_NEWUTS | CLONE_NEWNET | SIGCHLD, 0, 0, 0, 0);
-	if (pid < 0)
-		fail_errno("sandbox: clone");
-	if (pid == 0) {
-		device_fail_to(trouble[1]);
-		close(mapped[1]);
-		if (read_up_to(mapped[0], text, 1) < 0)
-			fail_errno("sandbox: pipe");
-		become_builder(params, terminal);
-	}
-	close(mapped[0]);
-	close(trouble[1]);
-	/* One user and one group, which are the superuser's outside: so Nix does as root. */
-	write_proc(pid, "uid_map", UID " 0 1");
-	write_proc(pid, "setgroups", "deny");
-	write_proc(pid, "gid_map", GID " 0 1");
-	close(mapped[1]);
-	n = read_up_to(trouble[0], text, sizeof(text));
+	do
+		n = read(builder->said, text, sizeof(text));
+	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		fail_errno("sandbox: pipe");
-	if (n > 0)
+	if (n > 0 && text[0])
 		fail("%.*s", (int)n, text);
-	close(trouble[0]);
-	return pid;
+}
+
+struct builder sandbox_fork(int terminal)
+{
+	struct builder builder;
+	int go[2], said[2];
+
+	if (pipe2(go, O_CLOEXEC) < 0 || pipe2(said, O_CLOEXEC) < 0)
+		fail_errno("sandbox: pipe");
+	builder.pid = syscall(SYS_clone, CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWIPC |
+					 CLONE_NEWUTS | CLONE_NEWNET | SIGCHLD, 0, 0, 0, 0);
+	if (builder.pid < 0)
+		fail_errno("sandbox: clone");
+	if (builder.pid == 0) {
+		device_fail_to(said[1]);
+		close(go[1]);
+		close(said[0]);
+		await(go[0]);
+		set_up_network();
+		set_up_names();
+		/* It forbids nothing that is done from here on. */
+		seccomp_as_nix();
+		if (write_all(said[1], "", 1) < 0)
+			fail_errno("sandbox: pipe");
+		await(go[0]);
+		become_builder(terminal);
+	}
+	close(go[0]);
+	close(said[1]);
+	builder.go = go[1];
+	builder.said = said[0];
+	/* One user and one group, which are the superuser's outside: so Nix does as root. */
+	write_proc(builder.pid, "uid_map", UID " 0 1");
+	write_proc(builder.pid, "setgroups", "deny");
+	write_proc(builder.pid, "gid_map", GID " 0 1");
+	let_go_on(&builder);
+	return builder;
+}
+
+void sandbox_start(const struct builder *builder)
+{
+	let_go_on(builder);
+	close(builder->go);
+	close(builder->said);
 }

@@ -15,9 +15,23 @@
 void sandbox_prepare(const struct params *params);
 
 /*
- * Start the builder, with the terminal as its standard output and error. When
- * this returns, it runs, or could not be executed and has said so there.
+ * The process that is to become the builder, in its namespaces (but that of
+ * mounts), and waiting. It needs to know nothing of the job, and it is a good part
+ * of the work: to make it before the boot snapshot is taken saves each run that.
  */
-pid_t sandbox_start(const struct params *params, int terminal);
+struct builder {
+	pid_t pid;
+	int go; /* a byte lets it go on */
+	int said; /* it says a byte when it waits, or what went wrong */
+};
+
+/* Make it. The terminal will be its standard output and error. */
+struct builder sandbox_fork(int terminal);
+
+/*
+ * Start the builder: it reads the parameters by itself. When this returns, it
+ * runs, or could not be executed and has said so on its terminal.
+ */
+void sandbox_start(const struct builder *builder);
 
 #endif
