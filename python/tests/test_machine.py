@@ -178,14 +178,15 @@ def test_host_time_is_forgotten() -> None:
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        (b"", "can't be read"),
-        (b"\x61", "can't be read"),
-        (b"\xa0", "this is no boot snapshot"),
-        (b"\xa1fformatx\x14rewind-boot-snapshot", "of version None"),
-        (b"\xa2fformatx\x14rewind-boot-snapshotgversion\x01", "damaged"),
+        ("", "can't be read"),
+        ("{", "can't be read"),
+        ("[]", "this is no boot snapshot"),
+        ('{"format": "rewind-boot-snapshot"}', "of version None"),
+        ('{"format": "rewind-boot-snapshot", "version": 1}', "damaged"),
     ],
 )
-def test_a_snapshot_that_is_none(tmp_path: Path, data: bytes, sentence: str) -> None:
-    (tmp_path / "snapshot.cbor").write_bytes(data)
+def test_a_snapshot_that_is_none(tmp_path: Path, data: str, sentence: str) -> None:
+    (tmp_path / "snapshot.json").write_text(data)
+    (tmp_path / "console").touch()
     with pytest.raises(MachineError, match=sentence):
         Snapshot.load(tmp_path)

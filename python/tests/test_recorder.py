@@ -23,7 +23,8 @@ from rewind.formats.schedule import Perturbation
 from rewind.formats.trace import Mark, TraceReader
 from rewind.machine.settings import Settings
 from rewind.machine.snapshot import Snapshot
-from rewind.recorder.streams import Display, Fifo, StreamError, Workers, copy_log
+from rewind.recorder.pipes import Fifo, StreamError
+from rewind.recorder.streams import Display, Workers, copy_log
 
 HERE = Path(__file__).parent
 PATH = "/nix/store/00000000000000000000000000000000-x"
@@ -360,8 +361,7 @@ def test_what_is_there_stays(lab: Lab) -> None:
 
 def test_a_full_disk(tmp_path: Path) -> None:
     failed = threading.Event()
-    workers = Workers()
-    workers.on_error = failed.set
+    workers = Workers(on_error=failed.set)
     fifo = Fifo(tmp_path / "0")
     display = Display(os.open(os.devnull, os.O_WRONLY), None)
     workers.start("the log", lambda: copy_log(fifo, Path("/dev/full"), display))

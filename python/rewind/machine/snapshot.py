@@ -1,6 +1,6 @@
 """Boot snapshots: a machine as it is after its boot, before it knows of any job.
 
-A directory of three files:
+A directory of four files:
 
 ``state``
     QEMU's migration stream without the machine's memory (capability x-ignore-shared).
@@ -12,9 +12,12 @@ A directory of three files:
     boundary of the file on, the extents' bytes, in order and without gaps. Not compressed: to
     restore it is to copy it.
 
-``snapshot.cbor``
-    a map: ``format`` "rewind-boot-snapshot", ``version``, ``machine`` (`Settings.guest`),
-    ``memory`` (MiB), ``console`` (what the kernel said, bytes).
+``console``
+    what the kernel said.
+
+``snapshot.json``
+    an object: ``format`` "rewind-boot-snapshot", ``version``, ``machine`` (`Settings.guest`),
+    ``memory`` (MiB).
 
 Equal machines make equal snapshots, byte for byte.
 """
@@ -31,7 +34,6 @@ from pathlib import Path
 from typing import Self
 
 import attrs
-import cbor2
 
 from rewind.machine import MachineError, qemu
 from rewind.machine.settings import Settings
@@ -60,14 +62,14 @@ class Snapshot:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read what ``snapshot.cbor`` says.
+        """Read all but the state and the memory.
 
         :raises MachineError: if *path* is no boot snapshot, or is of another version.
         """
         try:
-            data = cbor2.loads((path / "snapshot.cbor").read_bytes())
-        # A damaged file can make the decoder raise nearly anything.
-        except Exception as error:
+            data = json.loads((path / "snapshot.json").read_bytes())
+            console = (path / "console").read_bytes()
+        except (OSError, ValueError) as error:
             raise MachineError(f"the boot snapshot can't be read: {path}: {error}") from None
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise MachineError(f"this is no boot snapshot: {path}")
@@ -76,23 +78,21 @@ class Snapshot:
                 f"the boot snapshot {path} is of version {data.get('version')}; "
                 f"this rewind reads version {VERSION}"
             )
-        machine, memory, console = (data.get(key) for key in ("machine", "memory", "console"))
-        if not (
-            isinstance(machine, dict) and isinstance(memory, int) and isinstance(console, bytes)
-        ):
+        machine, memory = data.get("machine"), data.get("memory")
+        if not (isinstance(machine, dict) and isinstance(memory, int)):
             raise MachineError(f"the boot snapshot is damaged: {path}")
         return cls(path=path, machine=machine, memory=memory, console=console)
 
     def save(self) -> None:
-        """Write ``snapshot.cbor``."""
+        """Write ``console`` and ``snapshot.json``."""
         data = {
             "format": FORMAT,
             "version": VERSION,
             "machine": self.machine,
             "memory": self.memory,
-            "console": self.console,
         }
-        (self.path / "snapshot.cbor").write_bytes(cbor2.dumps(data, canonical=True))
+        (self.path / "console").write_bytes(self.console)
+        (self.path / "snapshot.json").write_text(json.dumps(data, indent=2, sort_keys=True) + "\n")
 
 
 def pack(memory: int, path: Path) -> None:

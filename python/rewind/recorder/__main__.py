@@ -12,8 +12,10 @@ from typing import NoReturn
 
 from rewind.formats import FormatError
 from rewind.machine import MachineError
+from rewind.machine.qemu import out_of_memory
+from rewind.recorder.pipes import StreamError
 from rewind.recorder.request import RequestError, RunRequest, SnapshotRequest, attributes
-from rewind.recorder.streams import Display, StreamError
+from rewind.recorder.start import start
 
 USAGE = "usage: python -m rewind.recorder record|snapshot"
 
@@ -55,13 +57,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _record(request: RunRequest) -> None:
-    from rewind.machine.qemu import out_of_memory
-    from rewind.recorder.record import record
-
     log_fd = os.environ.get("NIX_LOG_FD")
-    display = Display(sys.stdout.fileno(), int(log_fd) if log_fd else None)
-    with _or_nothing(request.out, request.nars):
-        manifest = record(request, display)
+    with _or_nothing(request.out, request.nars), start(request) as running:
+        # The machine runs already: what it takes to listen to it is no part of its start.
+        from rewind.recorder.record import record
+        from rewind.recorder.streams import Display
+
+        display = Display(sys.stdout.fileno(), int(log_fd) if log_fd else None)
+        manifest = record(request, running, display)
     for message in manifest.messages:
         print(f"rewind: the machine says: {message}", file=sys.stderr)
     if out_of_memory(manifest.messages):

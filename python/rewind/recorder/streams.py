@@ -1,53 +1,39 @@
-"""What comes out of a machine while it runs, each stream taken up by a thread of its own.
-
-A stream is a pipe or a FIFO: nothing is held in memory, or on the disk twice, and a machine that
-is faster than the disk waits for it, which its guest can't see.
-"""
+"""What is done with what comes out of a machine while it runs, each stream by its own thread."""
 
 import contextlib
-import fcntl
 import hashlib
-import io
 import json
 import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
-
-import attrs
 
 from rewind.formats import FormatError
 from rewind.formats.manifest import Output
 from rewind.formats.nixbase32 import sha256
 from rewind.formats.trace import End, FrameSource, TraceWriter
-
-CHUNK = 1 << 16
-PIPE = 1 << 20
-"""Bytes that a pipe is asked to hold: as much as an unprivileged process may ask for."""
+from rewind.recorder.pipes import Fifo, Pipe, StreamError
 
 _PHASE = re.compile(rb"^@nix (\{.*\})$", re.MULTILINE)
-
-
-class StreamError(Exception):
-    """A stream could not be taken up; the text is a sentence for the user."""
 
 
 class Workers:
     """Threads that each see to one stream; at the end of the ``with`` they have ended.
 
     For that, their streams must have: a machine is to be stopped within the ``with``.
+
+    :param on_error: called, from its thread, when one has failed.
     """
 
     JOIN_LIMIT = 10.0
     """Seconds that a thread has to end after a failure elsewhere: it can be held up by whoever
     should read the log."""
 
-    def __init__(self) -> None:
-        self.on_error: Callable[[], None] = lambda: None
-        """Called, from its thread, when one has failed."""
+    def __init__(self, on_error: Callable[[], None]) -> None:
+        self._on_error = on_error
         self._threads: list[threading.Thread] = []
         self._errors: list[Exception] = []
 
@@ -68,7 +54,7 @@ class Workers:
 
     def _fail(self, error: Exception) -> None:
         self._errors.append(error)
-        self.on_error()
+        self._on_error()
 
     def join(self) -> None:
         """Wait for all threads.
@@ -87,61 +73,6 @@ class Workers:
         limit = time.monotonic() + self.JOIN_LIMIT
         for thread in self._threads:
             thread.join(max(0.0, limit - time.monotonic()))
-
-
-@attrs.define
-class Fifo:
-    """A FIFO that the device writes to, at *path*; it can be opened before and after QEMU does."""
-
-    path: Path
-    _reader: int = attrs.field(init=False)
-    _writer: int | None = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        os.mkfifo(self.path)
-        # Without O_NONBLOCK this would wait for QEMU. The writer of our own keeps the reader from
-        # seeing an end before QEMU has opened the FIFO.
-        self._reader = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        self._writer = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
-        os.set_blocking(self._reader, True)
-        _enlarge(self._reader)
-
-    def end(self) -> None:
-        """Nothing more will come: QEMU has ended."""
-        if self._writer is not None:
-            os.close(self._writer)
-            self._writer = None
-
-    def __iter__(self) -> Iterator[bytes]:
-        """What comes, until its end."""
-        try:
-            while data := os.read(self._reader, CHUNK):
-                yield data
-        finally:
-            os.close(self._reader)
-
-
-class Pipe(io.BufferedReader):
-    """A large pipe, to be read from here; QEMU writes to the file descriptor *writer*."""
-
-    over = False
-    """Whether its end was met."""
-
-    def __init__(self) -> None:
-        reader, self.writer = os.pipe()
-        _enlarge(reader)
-        super().__init__(io.FileIO(reader), CHUNK)
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        data = super().read(size)
-        self.over = self.over or not data
-        return data
-
-
-def _enlarge(fd: int) -> None:
-    # A user who has many pipes already gets small ones.
-    with contextlib.suppress(PermissionError):
-        fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE)
 
 
 class Display:
