@@ -70,15 +70,17 @@ need_apt() {
         "($(reason "$work/apt.log"))"
 }
 
-# reason LOG: why apt (or pip) did not get something. Under the address that failed apt says what
-# was wrong; its closing words only say that something was.
+# reason LOG: why apt or pip did not get something. What was wrong they say when they try; their
+# closing words are only that something was.
 reason() {
     local reason=
     if [[ -s $1 ]]; then
-        reason=$(awk '/^Err:/ { getline; sub(/^ +/, ""); print; exit }' "$1")
+        reason=$(sed -n "/^Err:/ { n; s/^ *//p; }; s/.*connection broken by '\(.*\)': .*/\1/p" "$1" |
+            head -n1)
         [[ -n $reason ]] || reason=$(sed -n 's/^\(E\|W\|ERROR\): //p' "$1" | head -n1)
+        [[ -n $reason ]] || reason=$(tail -n1 "$1")
     fi
-    echo "${reason:-no mirror is named, or no reason}"
+    echo "${reason:-apt names no mirror}"
 }
 
 # index KIND: the text of the lists of a kind (Packages, Sources), however apt keeps them.

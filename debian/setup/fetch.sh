@@ -103,11 +103,12 @@ fetch_all() {
 # Debian's pip with Debian's Python, run in place, with the machine's own pip configuration.
 fetch_pypi() {
     unpack_set pip
-    local root=$unpacked bundle=/etc/ssl/certs/ca-certificates.crt
-    if [[ ! -e $bundle && -z ${PIP_CERT:-}${REQUESTS_CA_BUNDLE:-}${SSL_CERT_FILE:-} ]]; then
-        # a minimal Debian has no certificates
+    local root=$unpacked certificates=/etc/ssl/certs/ca-certificates.crt
+    if [[ ! -e $certificates ]]; then
+        # A minimal Debian has none, and Debian's pip does not even start then.
         cat "$root"/usr/share/ca-certificates/mozilla/*.crt >"$work/certificates"
-        export PIP_CERT=$work/certificates
+        grep -rl --include='*.py' "$certificates" "$root/usr/lib/python3/dist-packages/pip" |
+            xargs -d '\n' sed -i "s@$certificates@$work/certificates@"
     fi
     PYTHONHOME=$root/usr run_unpacked "$root/usr/bin/python3" -m pip download --quiet \
         --disable-pip-version-check --no-deps --only-binary :all: --require-hashes \

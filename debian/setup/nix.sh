@@ -88,6 +88,7 @@ configure_nix() {
 	build-users-group =
 	substituters =
 	use-registries = false
+	max-jobs = auto
 	keep-outputs = true
 	warn-dirty = false
 	END
