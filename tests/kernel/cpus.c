@@ -51,6 +51,7 @@ int cpus(int expected)
 	CHECK(sched_getaffinity(4711, sizeof(set), &set) == -1 && errno == ESRCH);
 	CHECK(sysconf(_SC_NPROCESSORS_ONLN) == expected);
 	CHECK(get_nprocs() == expected);
+	CHECK(sysconf(_SC_NPROCESSORS_CONF) == expected);
 	CHECK(lines_with("/proc/cpuinfo", "processor\t:") == expected);
 	CHECK(lines_with("/proc/stat", "cpu") == expected + 1);
 

@@ -342,7 +342,7 @@ static int in_memory(void)
 	copy = open("/tmp", O_TMPFILE | O_RDWR, 0600);
 	CHECK(copy >= 0 && sendfile(copy, fd, &(off_t){ 0 }, 10) == 10);
 	CHECK(fallocate(copy, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 5) == 0);
-	CHECK(copy_file_range(fd, &(off_t){ 0 }, copy, &(off_t){ 0 }, 10, 0) == 10);
+	CHECK(copy_file_range(copy, &(off_t){ 5 }, copy, &(off_t){ 20 }, 5, 0) == 5);
 	close(fd);
 	close(copy);
 	return 0;
@@ -496,6 +496,7 @@ static int memory(void)
 	CHECK(mincore(page, 4096, &present) == 0 && present & 1);
 	CHECK(madvise(page, 4096, MADV_DONTNEED) == 0 && page[0] == 0);
 	CHECK(mlock(page, 4096) == 0 && msync(page, 4096, MS_SYNC) == 0);
+	CHECK(munlock(page, 4096) == 0);
 	CHECK(mremap(page, 8192, 65536, MREMAP_MAYMOVE) != MAP_FAILED);
 	return 0;
 }

@@ -96,12 +96,15 @@ int main(void)
 	pid_t pid;
 
 	mount_on("/dev", "devtmpfs");
+	/* the kernel may have had no console to open */
+	while (open("/dev/null", O_RDWR) < 2)
+		;
 	device = open("/dev/rewind", O_RDWR | O_CLOEXEC);
 	if (device < 0) {
 		/* no device: this is the test that the kernel runs without */
 		int kmsg = open("/dev/kmsg", O_WRONLY);
 
-		dprintf(kmsg, "init without a device\n");
+		dprintf(kmsg, "<3>init: without a device\n");
 		reboot(RB_AUTOBOOT);
 	}
 	mount_on("/proc", "proc");

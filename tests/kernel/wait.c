@@ -2,12 +2,15 @@
 /* Ways to wait: for good, or for a long time. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <linux/io_uring.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -83,6 +86,34 @@ static int timer(long seconds, long again)
 	return 0;
 }
 
+/* io_uring: a read that a worker thread waits with, of a pipe that nobody writes to */
+static int ring(void)
+{
+	struct io_uring_params p = { 0 };
+	struct io_uring_sqe *sqes;
+	unsigned int *sq;
+	char byte;
+	int fd = syscall(SYS_io_uring_setup, 1, &p), ends[2];
+
+	CHECK(fd >= 0 && pipe(ends) == 0);
+	sq = mmap(NULL, p.sq_off.array + 4, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		  IORING_OFF_SQ_RING);
+	sqes = mmap(NULL, sizeof(*sqes), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		    IORING_OFF_SQES);
+	CHECK(sq != MAP_FAILED && sqes != MAP_FAILED);
+	for (int i = 0; i < 2; i++) {
+		/* the first, which does nothing, leaves a worker that is idle */
+		*sqes = (struct io_uring_sqe){
+			.opcode = i ? IORING_OP_READ : IORING_OP_NOP, .flags = IOSQE_ASYNC,
+			.fd = ends[0], .addr = (unsigned long)&byte, .len = 1,
+		};
+		__atomic_store_n((unsigned int *)((char *)sq + p.sq_off.tail), i + 1,
+				 __ATOMIC_RELEASE);
+		CHECK(syscall(SYS_io_uring_enter, fd, 1, i + 1, IORING_ENTER_GETEVENTS, NULL, 0) == 1);
+	}
+	return 0;
+}
+
 static void on_alarm(int unused)
 {
 	(void)unused;
@@ -104,12 +135,18 @@ int wait_by(const char *how)
 		return poll(NULL, 0, -1);
 	if (!strcmp(how, "connection"))
 		return connection() || pause();
+	if (!strcmp(how, "ring"))
+		return ring();
 	if (!strcmp(how, "signal")) {
 		sigfillset(&set);
 		return sigwaitinfo(&set, NULL);
 	}
-	if (!strcmp(how, "stopped"))
-		return raise(SIGSTOP);
+	if (!strcmp(how, "stopped")) {
+		/* not this process: the first of a namespace does not stop */
+		if (fork() == 0)
+			raise(SIGSTOP);
+		return wait(NULL) < 0;
+	}
 
 	/* for a time */
 	if (!strcmp(how, "sleep"))

@@ -1,4 +1,4 @@
-# The guest's kernel: Linux 6.12 with the rewind driver as an added directory and three small
+# The guest's kernel: Linux 6.12 with the rewind driver as an added directory and a few small
 # patches, as few options as will do for what builds and tests of packages use.
 #
 # Not nixpkgs' buildLinux: its common configuration is for real machines, and there are no modules
@@ -31,7 +31,9 @@ stdenv.mkDerivation (finalAttrs: {
   patches = [
     ./patches/0001-x86-mm-flush-when-clearing-the-Accessed-bit.patch
     ./patches/0002-timers-look-through-the-pending-timers.patch
-    ./patches/0003-proc-show-the-CPUs-programs-are-told-of.patch
+    ./patches/0003-show-the-CPUs-programs-are-told-of.patch
+    ./patches/0004-tracing-tracepoints-without-trace-events.patch
+    ./patches/0005-io_uring-let-the-last-idle-worker-sleep.patch
   ];
 
   postPatch = ''
