@@ -1,6 +1,7 @@
 # The kernel and its driver, tested in the machine with an initramfs of their own: neither init
 # nor the recorder nor layers have a part in it.
 {
+  lib,
   stdenv,
   glibc,
   python3,
@@ -10,6 +11,16 @@
 
 let
   driver = ../../vm-configs/kernel/drivers/rewind;
+
+  # What starts the machine and reads its traces.
+  modules = lib.fileset.toSource {
+    root = ../../python;
+    fileset = lib.fileset.unions [
+      ../../python/rewind/__init__.py
+      ../../python/rewind/formats
+      ../../python/rewind/machine
+    ];
+  };
 
   python = python3.withPackages (ps: [
     ps.attrs
@@ -43,8 +54,7 @@ stdenv.mkDerivation {
 
   checkPhase = ''
     runHook preCheck
-    cp -r ${../../python/rewind} rewind
-    PYTHONPATH=$PWD REWIND_MACHINE=${machine} REWIND_INITRD=$PWD/initrd \
+    PYTHONPATH=${modules} REWIND_MACHINE=${machine} REWIND_INITRD=$PWD/initrd \
       python3 -m pytest -q -p no:cacheprovider test_kernel.py
     runHook postCheck
   '';
