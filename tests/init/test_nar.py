@@ -91,7 +91,9 @@ def digest(text: str) -> bytes:
 
 def closure() -> list[dict[str, str]]:
     """The paths whose hashes Nix has told this build."""
-    return json.loads(Path(os.environ["NIX_ATTRS_JSON_FILE"]).read_text())["closure"]
+    attrs = json.loads(Path(os.environ["NIX_ATTRS_JSON_FILE"]).read_text())
+    entries: list[dict[str, str]] = attrs["closure"]
+    return entries
 
 
 @pytest.mark.parametrize("path", closure(), ids=lambda entry: Path(entry["path"]).name)

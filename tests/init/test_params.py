@@ -87,9 +87,7 @@ def test_order_is_free() -> None:
     assert b"argv 8 relative\nargv 2 -e\n" in run(encode(moved)).stdout
 
 
-@pytest.mark.parametrize(
-    "key", ["layers", "epoch", "seed", "cores", "builder", "shell", "output"]
-)
+@pytest.mark.parametrize("key", ["layers", "epoch", "seed", "cores", "builder", "shell", "output"])
 def test_missing(key: str) -> None:
     data = encode([v for v in GOOD if v[0] != key])
     assert said_of(data) == f"parameters: no {key}\n"
