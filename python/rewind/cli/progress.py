@@ -36,7 +36,10 @@ class Progress:
     def __init__(self, drv: Path) -> None:
         self._drv = drv
         self._console = console(sys.stderr)
-        self._status = self._console.status("", refresh_per_second=4) if self._console.is_terminal else None
+        self._status = None
+        if self._console.is_terminal:
+            # Few frames: the CPUs are the machine's.
+            self._status = self._console.status("", refresh_per_second=4)
 
     def __enter__(self) -> Self:
         if self._status is not None:

@@ -56,6 +56,17 @@ def plain(text: str) -> str:
     return text if text.isprintable() else quote(text.encode())[1:-1]
 
 
+def _details(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, bytes]]:
+    """Argument, kind and bytes of the details from *at* to *end*."""
+    while at < end:
+        argument, kind, size = _DETAIL.unpack_from(data, at)
+        at += _DETAIL.size
+        if at + size > end:
+            raise FormatError("a detail is longer than its record")
+        yield argument, kind, data[at : at + size]
+        at += size
+
+
 def _detail(kind: int, data: bytes) -> str:
     """A detail's bytes, by its kind (bit 7: it was longer)."""
     if kind & 0x7F == trace.ARGUMENTS:
@@ -212,22 +223,16 @@ class Call:
         count = self._count
         if self._mode_at is not None and not raw[self._mode_at - 1] & (_O_CREAT | _O_TMPFILE):
             count -= 1
-        at += 56
-        while at < end:
-            argument, kind, size = _DETAIL.unpack_from(data, at)
-            at += 4
-            if at + size > end:
-                raise FormatError("a detail is longer than its record")
+        for argument, kind, bytes_ in _details(data, at + 56, end):
             if argument < len(values):
-                bytes_ = data[at : at + size]
                 whole = argument == self._address_at and kind < 0x80
                 values[argument] = address(bytes_) if whole else _detail(kind, bytes_)
+                size = len(bytes_)
                 if argument + 1 == self._size_at and kind < 0x80 and raw[argument + 1] == size:
                     if argument + 2 == count:
                         count -= 1
                     else:
                         values[argument + 1] = size
-            at += size
         return self._templates[count] % tuple(values[:count])
 
     def result(self, data: bytes, at: int, end: int) -> str:
@@ -237,14 +242,8 @@ class Call:
             text = f"-{error_name(-value)}"
         else:
             text = hex(value) if self.hex_result and value >= 0 else str(value)
-        at += 8
-        while at < end:
-            _, kind, size = _DETAIL.unpack_from(data, at)
-            at += 4
-            if at + size > end:
-                raise FormatError("a detail is longer than its record")
-            text += " " + _detail(kind, data[at : at + size])
-            at += size
+        for _, kind, bytes_ in _details(data, at + 8, end):
+            text += " " + _detail(kind, bytes_)
         return text
 
 

@@ -3,6 +3,7 @@
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import attrs
 
@@ -48,6 +49,18 @@ class Run:
         :raises FormatError: if it cannot be read.
         """
         return Manifest.load(self.path / "manifest.cbor")
+
+
+def summary(run: Run, manifest: Manifest) -> dict[str, Any]:
+    """What there is to say of *run* in short, for a program."""
+    return {
+        "hash": run.hash,
+        "path": str(run.path),
+        "name": run.name,
+        "outcome": attrs.asdict(manifest.outcome),
+        "steps": manifest.steps,
+        "guest_time": manifest.guest_time,
+    }
 
 
 def from_path(path: Path) -> Run | None:

@@ -2,7 +2,6 @@
 
 import datetime
 
-import attrs
 import click
 
 from rewind.cli import params, runs
@@ -28,12 +27,7 @@ def command(as_json: bool) -> None:
         say_json(
             [
                 {
-                    "hash": run.hash,
-                    "path": str(run.path),
-                    "name": run.name,
-                    "outcome": attrs.asdict(manifest.outcome),
-                    "steps": manifest.steps,
-                    "guest_time": manifest.guest_time,
+                    **runs.summary(run, manifest),
                     "perturbations": len(manifest.schedule),
                     "registered": run.registered,
                 }

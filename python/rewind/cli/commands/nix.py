@@ -170,12 +170,7 @@ def command(
     if as_json:
         say_json(
             {
-                "hash": run.hash,
-                "path": str(run.path),
-                "name": run.name,
-                "outcome": attrs.asdict(manifest.outcome),
-                "steps": manifest.steps,
-                "guest_time": manifest.guest_time,
+                **runs.summary(run, manifest),
                 "host_time": round(host_time * 1e9),
                 "was_known": known,
                 "messages": list(manifest.messages),
