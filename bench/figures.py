@@ -80,7 +80,7 @@ def recording(times: int) -> Iterable[Figure]:
     ):
         job = _run(name)
         say(f"recording {name}, and not")
-        costs = by_turns(times * 2, silent=job.silent, recorded=job.record)
+        costs = by_turns(times, silent=job.silent, recorded=job.record)
         # The least of each: what both had to do, whoever disturbed them.
         more = costs["recorded"].best_cpu / costs["silent"].best_cpu - 1
         text = f"{more * 100:+.1f} % of CPU time ({seconds(costs['recorded'].best_cpu)})"

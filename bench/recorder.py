@@ -82,13 +82,13 @@ class Run:
 
     def memory(self) -> tuple[int, str]:
         """The most bytes of memory that recorder and QEMU had in use, and the job's log."""
-        with self.request() as (scratch, env):
+        with self.request() as (scratch, env), (scratch / "errors").open("wb") as errors:
             process = subprocess.Popen(
                 [self.recorder / "bin" / "rewind-recorder", "record"],
                 env=env,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                stderr=errors,
             )
             over = threading.Event()
             peak = 0
@@ -104,7 +104,8 @@ class Run:
             over.set()
             sampler.join()
             if status:
-                raise CommandError(f"the recorder ended with status {status}")
+                said = (scratch / "errors").read_text(errors="replace")
+                raise CommandError(f"the recorder ended with status {status}\n{said}")
             return peak, (scratch / "out" / "log").read_text()
 
 
