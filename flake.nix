@@ -37,6 +37,10 @@
               runtimeInputs = [ (pkgs.python3.withPackages (ps: [ ps.pytest ])) ];
               # Of the nixpkgs that everything else here is made from.
               text = ''
+                if [ ! -e tests/run.py ]; then
+                  echo "run me in a checkout of rewind" >&2
+                  exit 2
+                fi
                 export REWIND_NIXPKGS=${nixpkgs}
                 exec python3 tests/run.py "$@"
               '';
