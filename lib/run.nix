@@ -33,6 +33,11 @@ let
     else
       name;
 
+  # As nixpkgs has it: who names an output (`nix build .#run.nars`) means that one alone.
+  specifyOutputs =
+    drv:
+    drv // lib.genAttrs drv.outputs (output: drv.${output} // { outputSpecified = true; });
+
   checkInt =
     option: minimum: value:
     if !lib.isInt value then
@@ -60,7 +65,7 @@ let
     lib.imap0 (index: graph: lib.nameValuePair graph "graph${toString index}") graphNames
   );
 in
-derivation {
+specifyOutputs (derivation {
   name = prefix + checkName name;
   inherit (job) system drv;
 
@@ -98,4 +103,4 @@ derivation {
   epoch = checkInt "epoch" 0 epoch;
   cores = checkInt "cores" 1 cores;
   timeLimit = checkInt "timeLimit" 0 timeLimit;
-}
+})
