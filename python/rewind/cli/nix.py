@@ -138,7 +138,12 @@ def derivation(installable: str) -> Path:
 def evaluate(expression: str, **strings: str) -> Any:
     """The attribute ``result`` of what *expression*, a function, makes of *strings*."""
     given = [word for name, value in strings.items() for word in ("--argstr", name, value)]
-    return json.loads(nix("eval", "--json", "--impure", "--expr", expression, *given, "result"))
+    try:
+        text = nix("eval", "--json", "--impure", "--expr", expression, *given, "result")
+    except Failure as error:
+        # lib/ puts it before what it throws, as in a flake nobody else says who refuses.
+        raise Failure(str(error).removeprefix("rewind: ")) from None
+    return json.loads(text)
 
 
 @attrs.frozen
