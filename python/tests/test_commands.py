@@ -254,6 +254,7 @@ class Machine:
     events: list[Event] = attrs.field(factory=list)
     failure: BaseException | None = None
     messages: tuple[str, ...] = ()
+    outcome: Outcome = MANIFEST.outcome
     options: list[tuple[str, ...]] = attrs.field(factory=list)
     instantiated: list[Options] = attrs.field(factory=list)
 
@@ -273,7 +274,11 @@ class Machine:
     @property
     def manifest(self) -> Manifest:
         return attrs.evolve(
-            MANIFEST, drv=str(self.job), outputs=self.outputs, messages=self.messages
+            MANIFEST,
+            drv=str(self.job),
+            outcome=self.outcome,
+            outputs=self.outputs,
+            messages=self.messages,
         )
 
 
@@ -391,9 +396,23 @@ def test_nix_job_that_speaks_like_us(rewind: Rewind, machine: Machine) -> None:
 def test_nix_out_of_memory(rewind: Rewind, machine: Machine) -> None:
     """What the guest's kernel said, and what to do."""
     machine.messages = ("Out of memory: Killed process 7 (cc1)", "bye")
-    out = rewind("nix", str(machine.job)).out
-    assert "\nthe machine says: Out of memory: Killed process 7 (cc1)\n" in out
-    assert "\nthe machine had 1,024 MiB: --memory gives it more\n" in out
+    result = rewind("nix", str(machine.job))
+    assert (result.status, result.err) == (0, "")
+    assert "\nthe machine says: Out of memory: Killed process 7 (cc1)\n" in result.out
+    assert "\nthe machine had 1,024 MiB: --memory gives it more\n" in result.out
+
+
+def test_nix_fails_out_of_memory(rewind: Rewind, machine: Machine) -> None:
+    """The build may be fine: the run is there, but it is an error."""
+    machine.messages = ("Out of memory: Killed process 7 (cc1)",)
+    machine.outcome, machine.outputs = Outcome("exited", 1), {}
+    result = rewind("nix", str(machine.job))
+    assert result.status == 2
+    assert "\nthe machine says: Out of memory: Killed process 7 (cc1)\n" in result.out
+    assert result.err == (
+        "rewind: the build failed as memory ran out, and the machine had 1,024 MiB:"
+        " --memory gives it more\n"
+    )
 
 
 def test_nix_part_gives_up(rewind: Rewind, machine: Machine) -> None:

@@ -17,7 +17,7 @@ from rewind.cli.progress import watch
 from rewind.cli.recording import Options, Recording
 from rewind.formats.manifest import Manifest
 from rewind.formats.schedule import Schedule
-from rewind.machine.qemu import out_of_memory
+from rewind.machine.qemu import MEMORY_MAX, MEMORY_MIN, out_of_memory
 
 _MOST_MESSAGES = 20
 
@@ -105,7 +105,12 @@ def record(job: str, made: Recording) -> None:
 )
 @click.option("--seed", help="What the kernel's random numbers start from.")
 @click.option("--cores", type=click.IntRange(min=1), help="The CPUs that programs see.")
-@click.option("--memory", type=click.IntRange(min=1), metavar="MIB", help="The machine's memory.")
+@click.option(
+    "--memory",
+    type=click.IntRange(MEMORY_MIN, MEMORY_MAX),
+    metavar="MIB",
+    help="The machine's memory.",
+)
 @click.option(
     "--time-limit",
     type=click.IntRange(min=0),
@@ -179,6 +184,11 @@ def command(
         )
     else:
         _print(run, manifest, None if known else host_time, comparisons)
+    if not manifest.outcome.success and out_of_memory(manifest.messages):
+        raise Failure(
+            f"the build failed as memory ran out, and the machine had {manifest.memory:,} MiB:"
+            " --memory gives it more"
+        )
     return int(any(comparison.differs for comparison in comparisons))
 
 
@@ -210,7 +220,7 @@ def _print(
     say(f"{manifest.outcome}: {steps}, {duration(manifest.guest_time)} of guest time, {how_long}")
     for message in manifest.messages[-_MOST_MESSAGES:]:
         say(f"the machine says: {render.plain(message)}")
-    if out_of_memory(manifest.messages):
+    if manifest.outcome.success and out_of_memory(manifest.messages):
         say(f"the machine had {manifest.memory:,} MiB: --memory gives it more")
     for comparison in comparisons:
         if comparison.nar_hash is None:
