@@ -146,9 +146,7 @@ in
       PYTHONHOME = python3;
       args = [
         "-c"
-        (lib.replaceStrings [ "@shell@" ] [ "${busybox-sandbox-shell}/bin/busybox" ] (
-          builtins.readFile ./look.py
-        ))
+        (lib.replaceStrings [ "@input@" ] [ "${bash}/bin/bash" ] (builtins.readFile ./look.py))
       ];
     };
 
