@@ -28,6 +28,9 @@ int wait_by(const char *how);
 /* Threads that compete for the CPU, for perturbations. */
 int turns(const char *how);
 
+/* Takes all the memory there is. */
+int memory_hog(void);
+
 /* System calls whose records are known. */
 int calls(void);
 

@@ -17,7 +17,7 @@ from typing import TypeVar
 import attrs
 import pytest
 
-from rewind.formats import trace
+from rewind.formats import FormatError, trace
 from rewind.machine.boot import BLOCK, INITRD, block, cold_boot, entry
 from rewind.machine.settings import Settings
 
@@ -122,7 +122,7 @@ def run(
                 end = item
             else:
                 records.extend(trace.decode(item))
-    assert end is not None, f"no end: {channel(0)}{console}"
+    assert end is not None
     return Run(
         log=channel(0),
         result=channel(1),
@@ -163,6 +163,21 @@ def test_long_wait(tmp_path: Path, how: str) -> None:
     got = run(tmp_path, "wait", how)
     assert (got.log, got.result, got.reason) == ("", "exited 0\n", FINISHED)
     assert 100_000 * SECOND <= got.time < 107_000 * SECOND
+
+
+def test_out_of_memory(tmp_path: Path) -> None:
+    """The console says so, and what is reclaimed and killed is the same each time."""
+    one = run(tmp_path / "one", "hog", memory=256)
+    assert (one.result, one.reason) == ("signaled 9\n", FINISHED)
+    assert "Out of memory: Killed process" in one.console
+    assert run(tmp_path / "two", "hog", memory=256).raw == one.raw
+
+
+def test_panic(tmp_path: Path) -> None:
+    """A crash of the kernel ends the machine, and the console says why."""
+    with pytest.raises(FormatError, match="died"):
+        run(tmp_path, "panic")
+    assert "Kernel panic" in (tmp_path / "console").read_text()
 
 
 def test_large_parameters(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Ways to wait: for good, or for a long time. */
+/* Ways to wait: for good, or for a long time; and a way not to have to. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <linux/io_uring.h>
@@ -112,6 +112,16 @@ static int ring(void)
 		CHECK(syscall(SYS_io_uring_enter, fd, 1, i + 1, IORING_ENTER_GETEVENTS, NULL, 0) == 1);
 	}
 	return 0;
+}
+
+int memory_hog(void)
+{
+	for (;;) {
+		char *piece = malloc(1 << 20);
+
+		CHECK(piece);
+		memset(piece, 1, 1 << 20);
+	}
 }
 
 static void on_alarm(int unused)
