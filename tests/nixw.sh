@@ -180,7 +180,7 @@ nothing_leaks_in() {
     echo 'cores = 77' >"$scratch/home/.config/nix/nix.conf"
     local config
     config=$(HOME=$scratch/home NIX_CONFIG='max-jobs = 55' NIX_REMOTE=daemon "$nixw" config show)
-    ! grep -E '^(cores = 77|max-jobs = 55)$' <<<"$config"
+    if grep -E '^(cores = 77|max-jobs = 55)$' <<<"$config"; then return 1; fi
     grep -x 'sandbox = true' <<<"$config"
     grep -x 'sandbox-fallback = false' <<<"$config"
     grep -x 'substituters = ' <<<"$config"

@@ -16,7 +16,7 @@ store_name() {
 }
 
 preload() {
-    local sha256 file paths
+    local sha256 file
     say "putting packages into the store"
     mkdir "$work/add"
     : >"$work/stored"
