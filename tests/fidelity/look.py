@@ -26,7 +26,7 @@ for path in ["/", "/nix", "/nix/store", "/build", "/tmp", "/dev", "/dev/shm", "/
             (os.major(s.st_rdev), os.minor(s.st_rdev)) if stat.S_ISCHR(s.st_mode) else "")
     except OSError as e: say(path, e.strerror)
 for path in ["/", "/etc", "/bin", "/build", "/tmp", "/nix"]: say("ls", path, sorted(os.listdir(path)))
-say("fds", [(fd, os.readlink(f"/proc/self/fd/{fd}") if fd < 3 else "") for fd in sorted(map(int, os.listdir("/proc/self/fd")))][:3], [os.isatty(fd) for fd in (0, 1, 2)])
+say("fds", [(fd, re.sub("[0-9]+", "N", os.readlink(f"/proc/self/fd/{fd}")) if fd < 3 else "") for fd in sorted(map(int, os.listdir("/proc/self/fd")))][:3], [os.isatty(fd) for fd in (0, 1, 2)])
 import termios
 say("termios", termios.tcgetattr(1)[:4], os.get_terminal_size(1))
 try: os.open("/dev/tty", os.O_RDWR); say("ctty yes")
