@@ -36,7 +36,7 @@ let
     done
   '';
 
-  workloads = {
+  workloads = rec {
     nothing = script "nothing" [ ] "";
 
     integers = script "integers" [ ] "${programs}/bin/integers 3000000";
@@ -65,8 +65,9 @@ let
       done
     '';
 
-    # Its end is the machine's fullest moment; then it says what the guest has in use.
+    # Much translated code, and then a guest that has much in use, and says how much.
     memory = script "memory" [ pkgs.gawk ] ''
+      ${compile}
       head -c 600M /dev/zero > file
       awk '/^Mem(Total|Free)/ { print $1, $2 }' /proc/meminfo
     '';

@@ -18,6 +18,39 @@ _SAMPLE = 0.01
 """Seconds between two looks at how much memory is in use."""
 
 
+@attrs.frozen(order=True)
+class Memory:
+    """Bytes of the host's memory: *own*, and of *files* mapped, which the host can drop."""
+
+    own: int = 0
+    files: int = 0
+
+    @classmethod
+    def of(cls, pid: int) -> "Memory":
+        """What the process *pid* and its children have in use.
+
+        Of the guest's memory all that is there counts, whether a process has it mapped or not.
+        """
+        own = files = 0
+        try:
+            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            for process in (str(pid), *children):
+                fields = dict(
+                    line.split(":")
+                    for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()[1:]
+                )
+                own += int(fields["Pss_Anon"].split()[0]) << 10
+                files += int(fields["Pss_File"].split()[0]) << 10
+            for entry in Path(f"/proc/{pid}/fd").iterdir():
+                if "memfd:rewind-memory" in str(entry.readlink()):
+                    own += entry.stat().st_blocks * 512
+                    break
+        except (FileNotFoundError, ProcessLookupError, KeyError):
+            # One has just ended.
+            return cls()
+        return cls(own, files)
+
+
 @attrs.frozen
 class Run:
     """A run of jobs.nix, which has been built, and with it all that it needs."""
@@ -80,8 +113,8 @@ class Run:
         cost, said = self._harness("first")
         return float(said), cost.wall
 
-    def memory(self) -> tuple[int, str]:
-        """The most bytes of memory that recorder and QEMU had in use, and the job's log."""
+    def memory(self) -> tuple[Memory, str]:
+        """What recorder and QEMU had in use when it was most, and the job's log."""
         with self.request() as (scratch, env), (scratch / "errors").open("wb") as errors:
             process = subprocess.Popen(
                 [self.recorder / "bin" / "rewind-recorder", "record"],
@@ -91,12 +124,12 @@ class Run:
                 stderr=errors,
             )
             over = threading.Event()
-            peak = 0
+            peak = Memory()
 
             def sample() -> None:
                 nonlocal peak
                 while not over.wait(_SAMPLE):
-                    peak = max(peak, _in_use(process.pid))
+                    peak = max(peak, Memory.of(process.pid))
 
             sampler = threading.Thread(target=sample)
             sampler.start()
@@ -107,28 +140,3 @@ class Run:
                 said = (scratch / "errors").read_text(errors="replace")
                 raise CommandError(f"the recorder ended with status {status}\n{said}")
             return peak, (scratch / "out" / "log").read_text()
-
-
-def _in_use(pid: int) -> int:
-    """Bytes of the process *pid* and its children: what is theirs, and their part of what is not.
-
-    Of the guest's memory all that is there counts, whether a process has it mapped or not.
-    """
-    total = 0
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        for process in (str(pid), *children):
-            fields = dict(
-                line.split(":")
-                for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()[1:]
-            )
-            size = {name: int(text.split()[0]) << 10 for name, text in fields.items()}
-            total += size["Pss"] - size["Pss_Shmem"]
-        for entry in Path(f"/proc/{pid}/fd").iterdir():
-            if "memfd:rewind-memory" in str(entry.readlink()):
-                total += entry.stat().st_blocks * 512
-                break
-    except (FileNotFoundError, ProcessLookupError):
-        # One has just ended.
-        return 0
-    return total
