@@ -37,7 +37,6 @@ let
     "nativeInstallCheckInputs"
     "passthru"
     "pos"
-    "separateDebugInfo"
   ];
 
   developmentOutputs =
