@@ -6,7 +6,6 @@ in
   nameValuePair = name: value: { inherit name value; };
   genAttrs = names: f: lib.genAttrs' names (name: lib.nameValuePair name (f name));
   genAttrs' = list: f: lib.listToAttrs (map f list);
-  genAttrs' = list: f: lib.listToAttrs (map f list);
   getAttrs = names: set: lib.genAttrs names (name: set.${name});
   optionalAttrs = condition: set: if condition then set else { };
   recurseIntoAttrs = set: set // { recurseForDerivations = true; };
