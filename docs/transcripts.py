@@ -2,35 +2,84 @@
 
 A transcript is a fenced block with the word ``console`` whose lines that begin with ``$ `` are
 commands; what follows each is replaced by what it prints now. Run it in a checkout, with `rewind`
-and `nix` on PATH: ``./nixw develop -c python3 docs/transcripts.py``. With ``--check`` nothing is
-written, and a transcript that is not what its commands print is an error (exit status 1); host
-times, which differ from run to run, are not compared.
+and `nix` on PATH: ``./nixw shell .#rewind -c python3 docs/transcripts.py``.
+
+A transcript shows what a person would see who is alone with a store without runs: ``@`` is the
+run that the document's last ``rewind nix`` made, and such a command's output begins with the log,
+though the run may have been there already. Hashes in store paths are left out.
+
+With ``--check`` nothing is written, and a transcript that is not what its commands print is a
+difference; host times, which no two calls have in common, are not compared. The exit status is 0
+for no difference, 1 for one, and 2 if a command fails.
 """
 
 import difflib
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-HOST_TIME = re.compile(r"[\d.]+ s host time")
+STORE_HASH = re.compile(r"/nix/store/[0-9a-df-np-sv-z]{32}-")
+NEWEST = re.compile(r"(?<=\s)@(?=\s|$)")
+KNOWN = "already recorded"
+# After `rewind nix`, and at the end of what `rewind replay` says.
+HOST_TIME = re.compile(r"[\d.,]+ s of host time|(?<=steps, )[\d.,]+ s$", re.MULTILINE)
+
+COMPARED = ".#bank^*"
+"""Built before: `rewind nix` compares what it records with what is in the store."""
+
+
+class CommandError(Exception):
+    """A transcript's command does not work; the text says how."""
 
 
 def run(command: str) -> str:
-    """What a command prints, both streams, as a person would see it."""
+    """What *command* prints, both streams, as a person would see it.
+
+    :raises CommandError: if its exit status, or that of a part of a pipeline, is not 0.
+    """
     done = subprocess.run(
-        ["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env=None, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+        ["bash", "-o", "pipefail", "-c", command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if done.returncode:
+        raise CommandError(f"$ {command}\n{done.stdout}exit status {done.returncode}")
     return done.stdout
 
 
-def filled(block: re.Match[str]) -> str:
-    """The block with its commands' output of today."""
-    commands = [line for line in block[1].splitlines() if line.startswith("$ ")]
-    body = "\n".join(f"{command}\n{run(command[2:])}" for command in commands)
-    return f"```console\n{body.rstrip()}\n```"
+class Document:
+    """The transcripts of one document, in order."""
+
+    def __init__(self, text: str) -> None:
+        self._newest: str | None = None
+        self.text = BLOCK.sub(self._filled, text)
+
+    def _filled(self, block: re.Match[str]) -> str:
+        commands = [line for line in block[1].splitlines() if line.startswith("$ ")]
+        body = "\n".join(f"{command}\n{self._output(command[2:])}" for command in commands)
+        return f"```console\n{body.rstrip()}\n```"
+
+    def _output(self, command: str) -> str:
+        if self._newest is not None:
+            command = NEWEST.sub(self._newest, command)
+        output = run(command)
+        if command.startswith("rewind nix "):
+            self._newest = json.loads(run(f"{command} --json 2> /dev/null"))["hash"]
+            output = self._as_if_new(output)
+        return STORE_HASH.sub("/nix/store/…-", output)
+
+    def _as_if_new(self, output: str) -> str:
+        """What ``rewind nix`` would have said of a run that was not there."""
+        if KNOWN not in output:
+            return output
+        again = json.loads(run(f"rewind replay {self._newest} --json 2> /dev/null"))
+        time = f"{again['host_time'] / 1e9:,.1f} s of host time"
+        return run(f"rewind log {self._newest}") + output.replace(KNOWN, time)
 
 
 def main() -> int:
@@ -39,20 +88,22 @@ def main() -> int:
     if sys.argv[1:] and not check:
         print("usage: transcripts.py [--check]", file=sys.stderr)
         return 2
-    stale = 0
-    for path in [Path("README.md"), *sorted(Path("docs").glob("*.md"))]:
-        old = path.read_text()
-        new = BLOCK.sub(filled, old)
-        if not check:
-            path.write_text(new)
-        elif HOST_TIME.sub("", old) != HOST_TIME.sub("", new):
-            stale += 1
-            sys.stdout.writelines(
-                difflib.unified_diff(
-                    old.splitlines(keepends=True), new.splitlines(keepends=True), str(path), "now"
-                )
-            )
-    return 1 if stale else 0
+    different = 0
+    try:
+        run(f"nix build --no-link '{COMPARED}'")
+        for path in [Path("README.md"), *sorted(Path("docs").glob("*.md"))]:
+            old = path.read_text()
+            new = Document(old).text
+            if not check:
+                path.write_text(new)
+            elif HOST_TIME.sub("", old) != HOST_TIME.sub("", new):
+                different += 1
+                then, now = (text.splitlines(keepends=True) for text in (old, new))
+                sys.stdout.writelines(difflib.unified_diff(then, now, str(path), "now"))
+    except CommandError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 1 if different else 0
 
 
 if __name__ == "__main__":

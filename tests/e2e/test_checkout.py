@@ -1,6 +1,7 @@
 """A clone of the checkout: the two commands of the README, and what a change rebuilds."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,16 @@ def test_a_change_of_the_recorder_rebuilds_neither_kernel_nor_qemu(
         file.write("# a change\n")
     assert [session.nix("eval", "--raw", f"{clone}#{part}.drvPath") for part in parts] == names
     assert session.nix("eval", "--raw", f"{clone}#recorder.drvPath") != recorder
+
+
+def test_the_transcripts_are_what_the_commands_print(session: Session, bank: Recorded) -> None:
+    """Where bank's run is another than in README.md, as it is with every other nixpkgs or version
+    of Debian's packages, so is much of what is printed; then it is enough that all of it works.
+    """
+    path = f"{session.rewind_program.parent}:{session.environment()['PATH']}"
+    answer = session.run(
+        sys.executable, "docs/transcripts.py", "--check", cwd=session.checkout, PATH=path
+    )
+    run = Path(session.nix("eval", "--raw", f"{session.jobs}#runs.bank.outPath")).name[:32]
+    same = run in (session.checkout / "README.md").read_text()
+    assert answer.status == (0 if same else 1), str(answer)
