@@ -34,7 +34,12 @@
           program = pkgs.lib.getExe (
             pkgs.writeShellApplication {
               name = "rewind-test";
-              runtimeInputs = [ (pkgs.python3.withPackages (ps: [ ps.pytest ])) ];
+              runtimeInputs = [
+                (pkgs.python3.withPackages (ps: [
+                  ps.attrs
+                  ps.pytest
+                ]))
+              ];
               # Of the nixpkgs that everything else here is made from.
               text = ''
                 if [ ! -e tests/run.py ]; then
