@@ -143,6 +143,48 @@ no_warning_without_nixpkgs() {
     equal "$(cd "$scratch/plain/sub" && "$nixw" eval "path:..#a" 2>&1)" 1
     equal "$("$nixw" eval "path:$scratch/plain#a" 2>&1)" 1
 }
+# With a flake.lock that Nix would have to write anew there is no warning either, and it stays.
+no_warning_with_lock() {
+    local flake=$scratch/locked
+    make_flake
+    mkdir -p "$flake/sub"
+    cp "$scratch/flake/flake.nix" "$flake/"
+    cat >"$flake/flake.lock" <<'END'
+{
+  "nodes": {
+    "nixpkgs": {
+      "locked": {
+        "lastModified": 1,
+        "narHash": "sha256-AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+        "owner": "there-is-no",
+        "repo": "such-repository",
+        "rev": "0000000000000000000000000000000000000000",
+        "type": "github"
+      },
+      "original": {
+        "owner": "there-is-no",
+        "repo": "such-repository",
+        "type": "github"
+      }
+    },
+    "root": {
+      "inputs": {
+        "nixpkgs": "nixpkgs"
+      }
+    }
+  },
+  "root": "root",
+  "version": 7
+}
+END
+    cp "$flake/flake.lock" "$scratch/before"
+    equal "$("$nixw" eval --raw "path:$flake#word" 2>&1)" "from hello"
+    equal "$(cd "$flake/sub" && "$nixw" eval --raw "path:..#word" 2>&1)" "from hello"
+    equal "$(cd "$flake" && "$nixw" run . -- 2>/dev/null)" "from hellofrom hello"
+    cmp "$flake/flake.lock" "$scratch/before"
+    # two flakes: each has a lock of its own
+    "$nixw" build --no-link "path:$flake" "path:$scratch/flake"
+}
 others_are_untouched() {
     equal "$("$nixw" hash convert --hash-algo md5 --to base16 d41d8cd98f00b204e9800998ecf8427e)" \
         d41d8cd98f00b204e9800998ecf8427e
@@ -272,6 +314,7 @@ check "nor any with REWIND_NIXW=private" private_if_asked
 check "a second call adds less than 50 ms and says nothing" second_call_is_cheap
 check "nixpkgs is overridden, also for a nix that a program starts" override_reaches_child
 check "a flake without nixpkgs gives no warning" no_warning_without_nixpkgs
+check "nor does a flake.lock that names another nixpkgs" no_warning_with_lock
 check "commands that take no flake are left alone" others_are_untouched
 check "the list of commands is Nix's" list_of_commands
 check "no other configuration of Nix counts" nothing_leaks_in

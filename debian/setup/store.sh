@@ -144,17 +144,19 @@ nix_string() { printf '"%s"' "$(sed 's/[\\"$]/\\&/g' <<<"$1")"; }
 
 # STATE/bin: nix and its old names, each the same small program
 make_commands() {
-    local new=$work/bin name
+    local new=$work/bin name path hash
     mkdir "$new"
+    path=$(realpath "$state/nixpkgs")
+    hash=$(run_nix nix hash convert --to sri "$(run_nix nix-store -q --hash "$path")")
     {
         echo '#!/bin/bash'
-        printf 'state=%q\nnixpkgs=%q\n' "$state" "$(realpath "$state/nixpkgs")"
+        printf 'state=%q\nnixpkgs=%q\nnixpkgs_hash=%q\n' "$state" "$path" "$hash"
         cat "$debian/setup/wrapper"
     } >"$new/nix"
     chmod 755 "$new/nix"
     for name in "$state"/nix/bin/nix-*; do
         ln -s nix "$new/${name##*/}"
     done
-    rm -rf "$state/bin"
+    rm -rf "$state/bin" "$state/locks"
     mv "$new" "$state/bin"
 }
