@@ -106,9 +106,10 @@ fetch_pypi() {
     local root=$unpacked certificates=/etc/ssl/certs/ca-certificates.crt
     if [[ ! -e $certificates ]]; then
         # A minimal Debian has none, and Debian's pip does not even start then.
-        cat "$root"/usr/share/ca-certificates/mozilla/*.crt >"$work/certificates"
+        export CERTIFICATES=$work/certificates
+        cat "$root"/usr/share/ca-certificates/mozilla/*.crt >"$CERTIFICATES"
         grep -rl --include='*.py' "$certificates" "$root/usr/lib/python3/dist-packages/pip" |
-            xargs -d '\n' sed -i "s@$certificates@$work/certificates@"
+            xargs -d '\n' sed -i "s@[\"']$certificates[\"']@__import__('os').environ['CERTIFICATES']@"
     fi
     PYTHONHOME=$root/usr run_unpacked "$root/usr/bin/python3" -m pip download --quiet \
         --disable-pip-version-check --no-deps --only-binary :all: --require-hashes \
