@@ -46,7 +46,10 @@ let
       ln -sfn python3 $out/usr/bin/python
       publish python python3 $python
       $out/usr/bin/$python -B ${./relocate.py} $out
-      $out/usr/bin/$python -m compileall -q --invalidation-mode unchecked-hash $out/usr/lib/$python
+      # -B: what compileall imports would else be compiled on the way, by time; the store changes
+      # times, and the first root to run it outside of a sandbox would write into the store.
+      $out/usr/bin/$python -B -m compileall -q --invalidation-mode unchecked-hash $out/usr/lib/$python
+      $out/usr/bin/$python -B ${./check-pyc.py} $out
       $out/usr/bin/$python -c 'import ctypes, lzma, sqlite3, ssl'
     '';
   };
