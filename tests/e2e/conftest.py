@@ -121,6 +121,18 @@ class Session:
         """``rewind ARGUMENTS``."""
         return self.run(str(self.rewind_program), *arguments, cwd=None, **more)
 
+    def alone(self, script: str, *arguments: str, room: str = "1g") -> Answer:
+        """Run a bash script that has the store to itself, with *room* for what it adds.
+
+        In a mount namespace of its own, with layers over the store and Nix's database: whatever
+        is written there is gone with it. $1 and so on are *arguments*.
+        """
+        with tempfile.TemporaryDirectory(dir=self.directory) as place:
+            return self.run(
+                "unshare", "--mount", "--propagation", "private",
+                "bash", "-euc", _ALONE + script, place, room, *arguments,
+            )  # fmt: skip
+
     def nix(self, *arguments: str, cwd: Path | None = None) -> str:
         """What ``nix ARGUMENTS`` prints; it must work."""
         answer = self.run("nix", *arguments, cwd=cwd)
@@ -157,6 +169,25 @@ class Session:
             roots=_names(self.roots),
             files=_names(self.temporary),
         )
+
+
+_ALONE = r"""
+    layer() { # PART ROOM
+        mkdir "$0/$1"
+        mount -t tmpfs -o "size=$2" tmpfs "$0/$1"
+        mkdir "$0/$1/upper" "$0/$1/work"
+        mount -t overlay overlay "/nix/$1" \
+            -o "lowerdir=/nix/$1,upperdir=$0/$1/upper,workdir=$0/$1/work"
+    }
+    layer var 1g
+    layer store "$1"
+    shift
+"""
+
+needs_own_store = pytest.mark.skipif(
+    not os.access("/nix/store", os.W_OK), reason="it needs root, and a store without a daemon"
+)
+"""For tests that use `Session.alone`."""
 
 
 @attrs.frozen

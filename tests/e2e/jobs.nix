@@ -78,10 +78,10 @@ in
     while :; do :; done
   '';
 
-  # 400 MB of memory.
+  # 240 MB of memory, of which the smallest machine has less.
   greedy = job "greedy" { } ''
     echo "more and more"
-    head -c 400000000 /dev/zero | tail -n 1 | wc -c > $out
+    head -c 240000000 /dev/zero | tail -n 1 | wc -c > $out
   '';
 
   # 40 MB of output.

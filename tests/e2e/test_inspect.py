@@ -1,6 +1,7 @@
 """What can be seen of a run: ls, show, log, events, ps, replay and doctor."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from conftest import Answer, Recorded, Session
+from conftest import Answer, Recorded, Session, needs_own_store
 
 T = TypeVar("T")
 
@@ -109,6 +110,14 @@ def test_an_ambiguous_name_lists_the_candidates(session: Session) -> None:
     assert f"{name} could be any of 2 runs" in answer.err
     for run in made:
         assert f"{run.hash}  {name}" in answer.err
+
+
+def test_the_shell_completes_runs(session: Session, hello: Recorded) -> None:
+    for word, value in ((hello.hash[:5], hello.hash[:8]), (hello.name[:-1], hello.name)):
+        answer = session.rewind(
+            COMP_WORDS=f"rewind show {word}", COMP_CWORD="2", _REWIND_COMPLETE="bash_complete"
+        )
+        assert f"plain,{value}" in answer.out.splitlines(), str(answer)
 
 
 # --- what happened
@@ -215,6 +224,44 @@ def test_replay_says_so_in_json(session: Session) -> None:
     assert data["same"] is True
     assert data["hash"] == made.hash
     assert data["steps"] > 0
+
+
+@needs_own_store
+def test_replay_shows_the_first_record_that_differs(session: Session) -> None:
+    """A run that is registered with another's trace stands for one that did not happen again."""
+    made = session.recorded(session.job("bare"))
+    other = session.recorded(session.job("fails"))
+    script = r"""
+        run=$2
+        deriver=$(nix-store --query --deriver "$run")
+        cp "$3/trace" "$run/trace"
+        printf '%s\n' "$run" "$deriver" 0 | nix-store --register-validity --reregister
+        status=0
+        "$1" replay "$run" || status=$?
+        echo "status $status"
+        "$1" replay --json "$run" || true
+    """
+    answer = session.alone(script, str(session.rewind_program), str(made.path), str(other.path))
+    assert answer.status == 0, str(answer)
+    text, _, data = answer.out.partition("status 1\n")
+    lines = text.splitlines()
+    assert re.fullmatch(rf"{made.hash[:8]}  {made.name}: the same until step \d+", lines[0]), str(
+        answer
+    )
+    found = json.loads(data)
+    assert found["same"] is False
+    assert found["files"] == ["trace"]
+    step = found["step"]
+    assert lines[0].endswith(f" {step}")
+    # The record before, which both have; the run's; and the one of making it again.
+    assert [line.split()[0] for line in lines[1:4]] == ["both", "run", "again"], str(answer)
+    assert [line.split()[1] for line in lines[2:4]] == [str(step)] * 2, str(answer)
+    assert lines[4] == f"the other run is {made.path}.check"
+    theirs = session.rewind("events", other.hash, "--json").out.splitlines()
+    ours = session.rewind("events", made.hash, "--json").out.splitlines()
+    assert theirs[:step] == ours[:step]
+    assert json.loads(theirs[step]) == found["first"]
+    assert json.loads(ours[step]) == found["second"]
 
 
 # --- what works here

@@ -1,11 +1,17 @@
 """``rewind nix`` records builds, and what it makes is the run that Nix names."""
 
+import functools
+import http.server
+import json
 import re
+import shlex
+import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
-from conftest import Recorded, Session
+from conftest import Recorded, Session, needs_own_store
 
 HASH = re.compile(r"[0-9a-df-np-sv-z]{32}")
 OPTIONS = {
@@ -143,8 +149,9 @@ def _same_again(session: Session, run: Recorded) -> list[str]:
     again = session.run("bash", "-c", command, PATH=path)
     assert again.status == 0, str(again)
     assert again.out.split()[0] == run.hash, str(again)
-    assert session.rewind("show", run.hash, "--json").json["command"] == command.split()
-    return command.split()
+    words = shlex.split(command)
+    assert session.rewind("show", run.hash, "--json").json["command"] == words
+    return words
 
 
 @pytest.mark.parametrize("option", OPTIONS)
@@ -161,6 +168,72 @@ def test_programs_see_one_core_unless_told_otherwise(hello: Recorded) -> None:
 
 def test_programs_see_as_many_cores_as_told(odd: Recorded) -> None:
     assert "hello on 3 of 3" in odd.answer.err, str(odd.answer)
+
+
+def test_a_schedule_perturbs_a_run(session: Session, hello: Recorded) -> None:
+    log = session.rewind("log", hello.hash, "--json").json
+    step = next(line["step"] for line in log if line["text"] == "hello on 1 of 1")
+    schedule = json.dumps([{"at": f"{step}", "stall": 1_000_000_000}])
+    made = session.recorded(session.job("hello"), "--schedule", schedule)
+    assert made.hash != hello.hash
+    (run,) = [run for run in session.rewind("ls", "--json").json if run["hash"] == made.hash]
+    assert run["perturbations"] == 1
+    found = [
+        json.loads(line) for line in session.rewind("events", made.hash, "--json").out.splitlines()
+    ]
+    (record,) = [record for record in found if record["type"] == "perturbation"]
+    assert (record["kind"], record["ns"]) == ("stall", 1_000_000_000)
+    # Up to there it is the same run.
+    plain = session.rewind("events", hello.hash, "--json").out.splitlines()
+    assert [json.loads(line) for line in plain[: record["step"]]] == found[: record["step"]]
+    assert record["step"] >= step
+    shown = _same_again(session, made)
+    assert json.loads(shown[shown.index("--schedule") + 1]) == json.loads(schedule)
+
+
+# --- other copies
+
+
+@pytest.fixture
+def cache(session: Session) -> Iterator[str]:
+    """The URL of a binary cache that has what Nix makes of the job hello."""
+    directory = session.directory / "cache"
+    session.nix("copy", "--to", f"file://{directory}", session.job("hello") + "^*")
+    handler = functools.partial(QuietHandler, directory=str(directory))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    """Says nothing on stderr of what is asked for."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@needs_own_store
+def test_outputs_are_compared_with_binary_caches(session: Session, cache: str) -> None:
+    substituters = f"substituters = {cache}"
+    answer = session.rewind("nix", session.job("hello"), NIX_CONFIG=substituters)
+    assert answer.status == 0, str(answer)
+    assert answer.out.count(f"  the same as in {cache}\n") == 2, str(answer)
+    data = session.rewind("nix", session.job("hello"), "--json", NIX_CONFIG=substituters).json
+    for output in data["outputs"].values():
+        assert output["caches"][cache]["verdict"] == "same"
+
+    narinfo = next((session.directory / "cache").glob("*.narinfo"))
+    text = narinfo.read_text()
+    good = next(line for line in text.splitlines() if line.startswith("NarHash: "))
+    narinfo.write_text(text.replace(good, f"NarHash: sha256:{'0' * 52}"))
+    answer = session.rewind("nix", session.job("hello"), NIX_CONFIG=substituters)
+    assert answer.status == 1, str(answer)
+    assert f"  differs from {cache}: sha256:{'0' * 52}\n" in answer.out, str(answer)
 
 
 # --- builds that do not end well
