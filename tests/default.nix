@@ -74,3 +74,7 @@ prefixed "lib" (
   init = pkgs.callPackage ./init { };
   kernel = pkgs.callPackage ./kernel { inherit (packages) machine; };
 }
+// lib.optionalAttrs (pkgs ? debian) {
+  # Of the stand-in for nixpkgs: does each of its packages run?
+  debian = pkgs.debian.smoke;
+}

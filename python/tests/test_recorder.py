@@ -272,12 +272,14 @@ def put(name: str, value: object) -> Callable[[dict[str, Any]], object]:
         (drop("layers"), "the attribute layers is None"),
         (drop("outputs"), "the attribute outputs is None"),
         (put("cores", True), "the attribute cores is True"),
-        (put("cores", 0), "cores is from 1 to 1,024, not 0"),
+        (put("cores", 0), "cores is from 1 to 64, not 0"),
         (put("memory", 16), "a machine has 256 to 245,760 MiB of memory, not 16"),
         (put("memory", 1 << 20), "not 1,048,576"),
         (put("epoch", -1), "epoch is from 0"),
         (put("timeLimit", -1), "timeLimit is from 0"),
         (put("schedule", [{"at": "x", "stop": True}]), "'x' is no position"),
+        (put("schedule", [{"at": "7", "stop": True}]), "can stall and reschedule, but not stop"),
+        (put("cores", 65), "65"),
         (put("layers", []), "a run has 1 to 4 layers, not 0"),
         (put("layers", ["/nowhere"]), "a layer can't be read: .*/nowhere"),
         (put("job", "/nowhere"), "/nowhere"),
@@ -512,3 +514,12 @@ def test_progress_goes_to_nix(tmp_path: Path) -> None:
         "buildPhase, 1,234 steps, 2.5 s of guest time",
     ]
     assert log.read_text().endswith("checking for cc... yes\n")
+
+
+def test_a_fifo_says_whether_something_waits_in_it(tmp_path: Path) -> None:
+    fifo = Fifo(tmp_path / "fifo")
+    assert not fifo.waiting()
+    fifo.path.write_bytes(b"unread")
+    assert fifo.waiting()
+    fifo.end()
+    assert list(fifo) == [b"unread"]

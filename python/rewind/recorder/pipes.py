@@ -8,6 +8,8 @@ import contextlib
 import fcntl
 import io
 import os
+import sys
+import termios
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,6 +46,11 @@ class Fifo:
         if self._writer is not None:
             os.close(self._writer)
             self._writer = None
+
+    def waiting(self) -> bool:
+        """Whether something was sent that was not read yet."""
+        count = fcntl.ioctl(self._reader, termios.FIONREAD, bytes(4))
+        return int.from_bytes(count, sys.byteorder) > 0
 
     def __iter__(self) -> Iterator[bytes]:
         """What comes, until its end."""

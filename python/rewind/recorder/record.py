@@ -10,6 +10,7 @@ import attrs
 from rewind.formats.manifest import Manifest, Outcome, Output
 from rewind.formats.trace import REASONS, End
 from rewind.machine import MachineError, qemu
+from rewind.recorder.pipes import Fifo
 from rewind.recorder.request import RunRequest
 from rewind.recorder.start import Running
 from rewind.recorder.streams import (
@@ -87,7 +88,7 @@ def _listen(request: RunRequest, running: Running, display: Display) -> _Happene
             workers.start("the messages", take_messages)
             for name in running.nars:
                 workers.start(f"the NAR of {name}", functools.partial(take_nar, name))
-            _watch(machine, trace_over)
+            _watch(machine, trace_over, running.log)
             if happened.end is None:
                 # For the status with which it does; after an end frame there is none to wait for:
                 # the device has stopped the guest, and all it sent is in our pipes.
@@ -102,18 +103,19 @@ def _listen(request: RunRequest, running: Running, display: Display) -> _Happene
     return happened
 
 
-def _watch(machine: qemu.Qemu, over: threading.Event) -> None:
+def _watch(machine: qemu.Qemu, over: threading.Event, log: Fifo) -> None:
     """Wait until the trace is *over*.
 
     A machine whose CPU is halted and has no timer waits for ever. The driver reports one whose
-    job is in that state; before the job starts, and after a kernel's crash, nobody does.
+    job is in that state; before the job starts, and after a kernel's crash, nobody does. One that
+    waits for somebody to read its log, which we copy to Nix, is no such machine.
 
     :raises MachineError: if the machine hangs.
     """
     last, still = -1, 0
     while not over.wait(WATCH_INTERVAL):
         now = machine.cpu_time()
-        still = still + 1 if now == last else 0
+        still = still + 1 if now == last and not log.waiting() else 0
         last = now
         if still >= STANDSTILL:
             machine.stop()

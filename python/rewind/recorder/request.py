@@ -14,7 +14,8 @@ from rewind.machine import MachineError, qemu
 from rewind.machine.settings import Settings
 from rewind.machine.snapshot import Snapshot
 
-CORES_MAX = 1024
+CORES_MAX = 64
+"""What the driver can show: an affinity mask of one word."""
 EPOCH_MAX = (1 << 33) - 1
 """Seconds; in the year 2242."""
 TIME_LIMIT_MAX = 10 * 365 * 86400
@@ -112,6 +113,10 @@ class RunRequest:
             raise RequestError(
                 f"the job has {len(job.outputs)} outputs; at most {qemu.OUTPUTS_MAX} work"
             )
+        perturbations = schedule.from_data(data.get("schedule"))
+        if any(perturbation.kind == "stop" for perturbation in perturbations):
+            # A machine that is stopped waits for somebody to look at it.
+            raise RequestError("a run's schedule can stall and reschedule, but not stop")
         outputs = _get(data, "outputs", dict)
         return cls(
             name=_get(data, "jobName", str),
@@ -121,7 +126,7 @@ class RunRequest:
             job=job,
             closures=_closures(job, data),
             shell=_get(data, "shell", str),
-            schedule=schedule.from_data(data.get("schedule")),
+            schedule=perturbations,
             epoch=_number(data, "epoch", 0, EPOCH_MAX),
             seed=_get(data, "seed", str),
             cores=_number(data, "cores", 1, CORES_MAX),
