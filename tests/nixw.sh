@@ -290,8 +290,11 @@ settings_of_apt_count() {
     APT_CONFIG=$scratch/apt.conf REWIND_NIXW_STATE=$scratch/proxy refuses 127.0.0.1:9 unshare -n "$nixw" --version
 }
 not_root() {
+    # (a copy, as the checkout may be in a directory of root's alone)
+    chmod 755 "$scratch"
+    cp "$nixw" "$scratch/nixw"
     REWIND_NIXW_STATE=/nonexistent refuses "needs root" \
-        setpriv --reuid=65534 --regid=65534 --clear-groups "$nixw" --version
+        setpriv --reuid=65534 --regid=65534 --clear-groups "$scratch/nixw" --version
 }
 not_amd64() {
     mkdir -p "$scratch/arm"

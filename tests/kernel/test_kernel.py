@@ -236,10 +236,9 @@ def test_calls(tmp_path: Path) -> None:
     assert (mkdir.details, made.details) == ((), (path(0, "/tmp/untouched"),))
 
     assert set(only(SYMLINK)[0].details) == {path(0, "where it leads"), path(1, "/tmp/link")}
-    # The C library's start-up reads a link as well.
-    assert [end.details for _, end in got.calls(READLINK) if end][-2:-1] == [
-        (path(1, "where it leads"),)
-    ]
+    # The C library's start-up may read a link as well.
+    links = [end.details for _, end in got.calls(READLINK) if end]
+    assert (path(1, "where it leads"),) in links
     assert only(SENDMSG)[0].details == (data(1, b"one"),)
     assert only(RECVFROM)[1].details == (data(1, b"onetwo"),)
     ((address,), _) = only(BIND)[0].details, None
