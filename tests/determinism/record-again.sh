@@ -49,7 +49,7 @@ now=$(date +%s)
 later=$(LD_PRELOAD=$clock date +%s)
 ((later - now > 900 * 86400)) || { echo "the clock did not shift"; exit 1; }
 settings=$(jq -r .settings "$attributes")
-printf '#!%s\nLD_PRELOAD=%s exec %s "$@"\n' "$BASH" "$clock" "$(jq -r .qemu "$settings")" > qemu
+printf '#!%s\nLD_PRELOAD=%s exec %s "$@"\n' "$builder" "$clock" "$(jq -r .qemu "$settings")" > qemu
 chmod +x qemu
 jq --arg qemu "$PWD/qemu" '.qemu = $qemu' "$settings" > settings.json
 export LD_PRELOAD=$clock
