@@ -83,7 +83,7 @@ def recording(times: int) -> Iterable[Figure]:
         costs = by_turns(times, silent=job.silent, recorded=job.record)
         # The least of each: what both had to do, whoever disturbed them.
         more = costs["recorded"].best_cpu / costs["silent"].best_cpu - 1
-        text = f"{more * 100:+.1f} % of CPU time ({seconds(costs['recorded'].best_cpu)})"
+        text = f"{more * 100:+.0f} % of CPU time, of {seconds(costs['silent'].best_cpu)}"
         yield Figure(
             f"recording over a silent device: {what}",
             text,
@@ -115,7 +115,8 @@ def memory(times: int) -> Iterable[Figure]:
     fields = {
         line.split()[0]: int(line.split()[1]) << 10 for line in log.splitlines() if ":" in line
     }
-    in_use = fields["MemTotal:"] - fields["MemFree:"]
+    # MemTotal is without the kernel itself and its table of all pages.
+    in_use = (job.attributes["memory"] << 20) - fields["MemFree:"]
     yield limited(
         f"host memory over the guest's {megabytes(in_use)} in use",
         peak.own - in_use,

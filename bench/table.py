@@ -44,6 +44,8 @@ def seconds(value: float) -> str:
 
 def megabytes(value: float) -> str:
     """A number of bytes."""
+    if value < 1e5:
+        return f"{value / 1e3:.0f} kB"
     return f"{value / 1e6:,.1f} MB" if value < 100e6 else f"{value / 1e6:,.0f} MB"
 
 
@@ -62,4 +64,4 @@ def plain(figures: Sequence[Figure]) -> str:
 def markdown(figures: Sequence[Figure]) -> str:
     """The table for a document."""
     rows = [_HEAD, ("---",) * len(_HEAD), *(figure.cells for figure in figures)]
-    return "\n".join(f"| {' | '.join(row)} |".replace("|  |", "| |") for row in rows)
+    return "\n".join(f"| {' | '.join(row)} |".replace("|  ", "| ") for row in rows)
