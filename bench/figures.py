@@ -80,10 +80,11 @@ def recording(times: int) -> Iterable[Figure]:
     ):
         job = _run(name)
         say(f"recording {name}, and not")
-        costs = by_turns(times, silent=job.silent, recorded=job.record)
-        # The least of each: what both had to do, whoever disturbed them.
-        more = costs["recorded"].best_cpu / costs["silent"].best_cpu - 1
-        text = f"{more * 100:+.0f} % of CPU time, of {seconds(costs['silent'].best_cpu)}"
+        costs = by_turns(2 * times + 1, silent=job.silent, recorded=job.record)
+        # Of two that follow one another, whose circumstances are most alike.
+        pairs = zip(costs["recorded"].each, costs["silent"].each, strict=True)
+        more = statistics.median(recorded.cpu / silent.cpu for recorded, silent in pairs) - 1
+        text = f"{more * 100:+.0f} % of CPU time, of {seconds(costs['silent'].cpu)}"
         yield Figure(
             f"recording over a silent device: {what}",
             text,
