@@ -80,6 +80,22 @@ static ssize_t rewind_send(struct file *file, const char __user *buf,
 	return done;
 }
 
+/*
+ * Enabling tracepoints rewrites code in some hundred places, each of which QEMU
+ * translates anew: once, before the boot snapshot, and not in every run.
+ */
+static int prepare(void)
+{
+	static bool prepared;
+	int err;
+
+	if (prepared)
+		return 0;
+	err = rewind_trace_prepare() ?: rewind_idle_prepare();
+	prepared = !err;
+	return err;
+}
+
 static int start(void)
 {
 	static bool started;
@@ -87,7 +103,7 @@ static int start(void)
 
 	if (started)
 		return -EBUSY;
-	err = rewind_trace_prepare() ?: rewind_idle_prepare();
+	err = prepare();
 	if (err)
 		return err;
 	started = true;
@@ -102,6 +118,8 @@ static int start(void)
 static long rewind_ioctl(struct file *file, unsigned int request,
 			 unsigned long arg)
 {
+	int err;
+
 	switch (request) {
 	case REWIND_CHANNEL:
 		if (arg > 255)
@@ -109,6 +127,9 @@ static long rewind_ioctl(struct file *file, unsigned int request,
 		file->private_data = (void *)arg;
 		return 0;
 	case REWIND_READY:
+		err = prepare();
+		if (err)
+			return err;
 		rewind_write(REWIND_COMMAND, REWIND_COMMAND_READY);
 		return 0;
 	case REWIND_ATTACH:

@@ -440,7 +440,7 @@ static void probe_generate(void *data, int sig, struct kernel_siginfo *info,
 /**
  * rewind_trace_prepare - Get ready to trace
  *
- * The tracepoints cost nothing before, neither the boot nor init.
+ * The tracepoints cost nothing before, which is most of the boot.
  *
  * Return: 0 or a negative error code
  */
