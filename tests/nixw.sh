@@ -10,6 +10,11 @@ nixw=$repository/nixw
 state=${REWIND_NIXW_STATE:-${XDG_CACHE_HOME:-$HOME/.cache}/rewind-nixw}
 export REWIND_NIXW=private REWIND_NIXW_STATE=$state
 
+# What a surrounding nixw has set is none of theirs.
+for variable in "${!NIX_@}"; do
+    [[ $variable == NIX_SSL_CERT_FILE ]] || unset "$variable"
+done
+
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 passed=0
