@@ -26,7 +26,9 @@ let
 
   checkName =
     name:
-    if builtins.match "[-+._?=0-9a-zA-Z]+" name == null then
+    if name == "" then
+      throw "rewind: a run's name cannot be empty"
+    else if builtins.match "[-+._?=0-9a-zA-Z]+" name == null then
       throw "rewind: ${name} cannot be part of a store path's name: letters, digits and +-._?= can"
     else if lib.stringLength (prefix + name) > maxName then
       throw "rewind: ${name} is too long for a run's name"

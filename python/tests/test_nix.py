@@ -102,6 +102,13 @@ def test_derivation(programs: Programs) -> None:
     programs("nix", "print('/nix/store/a.drv\\n/nix/store/b.drv')")
     with pytest.raises(Failure, match=r"more than one derivation: a\.drv, b\.drv"):
         nix.derivation(".#x")
+    programs("nix", f"sys.exit(sys.stderr.write({TRACE!r}) and 1)")
+    with pytest.raises(Failure) as raised:
+        nix.derivation(".#x")
+    # Where, too: it is the user's own expression.
+    assert str(raised.value) == (
+        "bank is for aarch64-linux: the machine is x86_64-linux at /nix/store/x/lib/job.nix:1:2"
+    )
 
 
 BUILD = textwrap.dedent(

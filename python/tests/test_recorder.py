@@ -516,6 +516,20 @@ def test_progress_goes_to_nix(tmp_path: Path) -> None:
     assert log.read_text().endswith("checking for cc... yes\n")
 
 
+def test_a_log_that_ends_within_a_line(tmp_path: Path) -> None:
+    """The run's log is as it is; what Nix is shown goes on in a new line."""
+    shown, log = tmp_path / "shown", tmp_path / "log"
+    fifo = Fifo(tmp_path / "0")
+    fifo.path.write_bytes(b"no newline")
+    fifo.end()
+    with shown.open("wb") as file:
+        display = Display(file.fileno(), None)
+        copy_log(fifo, log, display)
+        display.end()
+    assert log.read_bytes() == b"no newline"
+    assert shown.read_bytes() == b"no newline\n"
+
+
 def test_a_fifo_says_whether_something_waits_in_it(tmp_path: Path) -> None:
     fifo = Fifo(tmp_path / "fifo")
     assert not fifo.waiting()

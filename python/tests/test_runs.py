@@ -40,7 +40,7 @@ def test_by_path(known: list[Path], tmp_path: Path) -> None:
         ("@0", "@0 is no run: @ is the newest"),
         ("@x", "@x is no run"),
         ("./nothing", "is not the path of a run"),
-        ("", "could be any of 3 runs"),
+        ("", "'' is no run: rewind ls lists them"),
     ],
 )
 def test_not_found(known: list[Path], text: str, why: str) -> None:

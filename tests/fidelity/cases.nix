@@ -121,6 +121,17 @@ in
       ];
     } "mkdir $out; cp bash two $out";
 
+    # bash becomes the last program, which closes its output before it exits.
+    closesLast = derivation {
+      name = "closes-last";
+      system = "x86_64-linux";
+      builder = "${bash}/bin/bash";
+      args = [
+        "-c"
+        ''${coreutils}/bin/ln -s nowhere "$out"''
+      ];
+    };
+
     # A builder that is no bash, and no stdenv.
     notBash = derivation {
       name = "not-bash";
@@ -219,6 +230,15 @@ in
       outcome = {
         kind = "exited";
         value = 137;
+      };
+    };
+
+    # Nix takes a builder without output to be done, and kills it.
+    closesOutput = {
+      drv = runCommand "closes-output" { } "exec >&- 2>&-; sleep 1; touch $out";
+      outcome = {
+        kind = "signaled";
+        value = 9;
       };
     };
 

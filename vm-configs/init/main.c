@@ -11,12 +11,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -76,13 +78,28 @@ static void send_log(int master)
 }
 
 /*
+ * How long a builder may take to end after it has closed its output, ms of
+ * guest time. The last that a program of coreutils does is to close stdout and
+ * stderr; Nix, on another CPU, is too late to kill one between that and its
+ * exit, and init, woken by the close on the only CPU, never would be.
+ */
+#define END_MS 10
+
+/*
  * A builder that has closed its output and goes on is killed, as Nix does it;
  * one that has ended is not affected. All else in its PID namespace goes with it.
  */
 static int end_builder(pid_t pid)
 {
+	struct pollfd end = {
+		.fd = syscall(SYS_pidfd_open, pid, 0),
+		.events = POLLIN,
+	};
 	int status;
 
+	if (end.fd < 0 || poll(&end, 1, END_MS) < 0)
+		fail_errno("cannot wait for the builder");
+	close(end.fd);
 	if (kill(pid, SIGKILL) < 0)
 		fail_errno("cannot kill the builder");
 	while (waitpid(pid, &status, 0) < 0)

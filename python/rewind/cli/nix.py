@@ -82,15 +82,31 @@ def _sentence(stderr: str) -> str:
     return " ".join(filter(None, kept)) or "nix failed without a word"
 
 
+def _position(stderr: str) -> str:
+    """Where the last error that Nix reports comes from, as `` at FILE:LINE:COLUMN``; or nothing."""
+    _, _, last = ("\n" + strip_ansi(stderr)).rpartition(" error: ")
+    _, _, last = ("\n" + last).rpartition("\nerror: ")
+    found = re.search(r"^ *(at .*:\d+:\d+):?$", last, re.MULTILINE)
+    return f" {found[1]}" if found else ""
+
+
+class NixFailure(Failure):
+    """Nix could not do something; *position* is where in an expression, for the sentence's end."""
+
+    def __init__(self, sentence: str, position: str) -> None:
+        super().__init__(sentence)
+        self.position = position
+
+
 def run(program: str, *arguments: str) -> str:
     """What *program* writes to stdout.
 
-    :raises Failure: with its own sentence, if it fails.
+    :raises NixFailure: with its own sentence, if it fails.
     """
     with _child([program, *arguments]) as process:
         out, err = process.communicate()
     if process.returncode:
-        raise Failure(_sentence(err))
+        raise NixFailure(_sentence(err), _position(err))
     return out
 
 
@@ -125,7 +141,11 @@ def derivation(installable: str) -> Path:
     """The .drv of *installable*, which is evaluated for it; nothing is built."""
     if not installable.strip() or installable.startswith("-"):
         raise Failure(f"{installable!r} is no derivation")
-    lines = nix("path-info", "--derivation", installable).split()
+    try:
+        lines = nix("path-info", "--derivation", installable).split()
+    except NixFailure as error:
+        # It is the user's own expression.
+        raise Failure(f"{error}{error.position}") from None
     paths = sorted({Path(line.partition("^")[0]) for line in lines})
     if not paths:
         raise Failure(f"{installable!r} is no derivation")

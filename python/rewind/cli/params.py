@@ -38,6 +38,18 @@ class RunType(click.ParamType):
         return [item for item in items if item.value.startswith(incomplete)]
 
 
+class Whole(click.IntRange):
+    """A whole number from *min* to *max*, both included."""
+
+    # What click calls a number that is none: "'x' is not a valid …".
+    name = "whole number"
+
+    def _describe_range(self) -> str:
+        if self.max is None:
+            return f"from {self.min:,} on"
+        return f"from {self.min:,} to {self.max:,}"
+
+
 class PositionType(click.ParamType):
     """A position in a run: ``STEP`` or ``STEP+N``, N instructions later."""
 

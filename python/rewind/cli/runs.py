@@ -97,6 +97,8 @@ def find(text: str) -> Run:
 
     :raises Failure: if there is none, or several.
     """
+    if not text:
+        raise Failure("'' is no run: rewind ls lists them")
     if "/" in text:
         return _at(text)
     if text.startswith("@"):

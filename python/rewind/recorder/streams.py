@@ -107,6 +107,13 @@ class Display:
             _write(self._log, data)
             self._at_line_start = data.endswith(b"\n")
 
+    def end(self) -> None:
+        """End the line that the log has ended in: what is said next is no part of it."""
+        with self._lock:
+            if not self._at_line_start:
+                _write(self._log, b"\n")
+                self._at_line_start = True
+
     def reached(self, steps: int, guest_time: int) -> None:
         """Show, if it is time to, how far the run is: its *steps*, and ns of guest time."""
         now = time.monotonic()
@@ -127,6 +134,7 @@ def copy_log(source: Fifo, path: Path, display: Display) -> None:
         for data in source:
             file.write(data)
             display.log(data)
+    display.end()
 
 
 def read_text(source: Fifo, limit: int) -> str:

@@ -18,6 +18,7 @@ from rewind.cli.recording import Options, Recording
 from rewind.formats.manifest import Manifest
 from rewind.formats.schedule import Schedule
 from rewind.machine.qemu import MEMORY_MAX, MEMORY_MIN, out_of_memory
+from rewind.recorder.request import CORES_MAX, EPOCH_MAX, TIME_LIMIT_MAX
 
 _MOST_MESSAGES = 20
 
@@ -101,19 +102,24 @@ def record(job: str, made: Recording) -> None:
 @click.command("nix")
 @click.argument("job", metavar="DRV|INSTALLABLE")
 @click.option(
-    "--epoch", type=click.IntRange(min=0), help="The clock when it starts, in s since 1970."
+    "--epoch",
+    type=params.Whole(0, EPOCH_MAX),
+    metavar="S",
+    help="The clock when it starts, in s since 1970.",
 )
 @click.option("--seed", help="What the kernel's random numbers start from.")
-@click.option("--cores", type=click.IntRange(min=1), help="The CPUs that programs see.")
+@click.option(
+    "--cores", type=params.Whole(1, CORES_MAX), metavar="N", help="The CPUs that programs see."
+)
 @click.option(
     "--memory",
-    type=click.IntRange(MEMORY_MIN, MEMORY_MAX),
+    type=params.Whole(MEMORY_MIN, MEMORY_MAX),
     metavar="MIB",
     help="The machine's memory.",
 )
 @click.option(
     "--time-limit",
-    type=click.IntRange(min=0),
+    type=params.Whole(0, TIME_LIMIT_MAX),
     metavar="S",
     help="Guest time to end after; 0: none.",
 )
@@ -234,5 +240,5 @@ def _print(
                 say(f"  the same as in {owner}")
             else:
                 say(f"  differs from {owner}: {nar_hash}")
-        if not comparison.others:
+        if comparison.nar_hash is not None and not comparison.others:
             say("  nothing to compare it with")
