@@ -436,6 +436,34 @@ def test_nix_broken_run(rewind: Rewind, machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
+    ("log", "status", "reason"),
+    [
+        (f"error: builder for '{DRV}' failed due to signal 9 (Killed)", 1, "the recorder failed"),
+        ("", -9, "nix was killed by SIGKILL"),
+    ],
+)
+def test_nix_is_killed(
+    rewind: Rewind, machine: Machine, log: str, status: int, reason: str
+) -> None:
+    machine.failure = BuildFailure("x", log, status)
+    result = rewind("nix", str(machine.job))
+    assert result.err.splitlines()[-1] == f"rewind: bank was not recorded: {reason}"
+
+
+def test_nix_without_a_place_for_links(
+    rewind: Rewind, machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
+    result = rewind("nix", str(machine.job))
+    assert (result.status, result.out) == (2, "")
+    assert result.err.startswith("rewind: there can be no links to runs in /dev/null/rewind/runs: ")
+    # A relative one is ignored.
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert recording.roots() == tmp_path / "home/.local/state/rewind/runs"
+
+
+@pytest.mark.parametrize(
     ("count", "shown"),
     [
         (2, ["> 0", "> 1"]),
@@ -610,6 +638,28 @@ def test_reader_that_has_enough(store: Store) -> None:
     assert process.stderr.read() == b""
     process.stderr.close()
     assert process.wait() == 141
+
+
+@pytest.mark.parametrize(
+    ("closed", "status", "out", "err"),
+    [
+        (">&-", 2, "", "rewind: stdout is closed: there is nowhere to answer\n"),
+        ("2>&-", 0, "rewind ", ""),
+        ("<&- 2>&-", 0, "rewind ", ""),
+    ],
+)
+def test_closed_streams(closed: str, status: int, out: str, err: str) -> None:
+    path = f"{PACKAGE.parent}:{os.environ.get('PYTHONPATH', '')}"
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$0" -m rewind.cli --version {closed}', sys.executable],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == status
+    assert done.stdout.startswith(out)
+    assert done.stderr == err
 
 
 def test_imports_point_one_way() -> None:

@@ -66,8 +66,26 @@ def _terminate(number: int, frame: FrameType | None) -> None:
     raise Interrupted(number)
 
 
+def _standard_streams() -> bool:
+    """See that files opened later do not take the place of closed stdin, stdout or stderr.
+
+    False if stdout is closed.
+    """
+    closed = sys.stdout is None
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    for name in ("stdout", "stderr"):
+        # Python has None for what was closed when it started.
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
+    return not closed
+
+
 def main() -> None:
     """The entry point: run the command line, and end the process."""
+    if not _standard_streams():
+        sys.exit(_fail("stdout is closed: there is nowhere to answer"))
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _terminate)
@@ -116,7 +134,9 @@ def _lower(sentence: str) -> str:
 def _fail(sentence: str, log: str = "") -> int:
     with contextlib.suppress(OSError):
         sys.stdout.flush()
-    if log:
-        sys.stderr.write(log.rstrip("\n") + "\n")
-    sys.stderr.write(f"rewind: {sentence}\n")
+    # Where nobody can be told, the status still says it.
+    with contextlib.suppress(OSError):
+        if log:
+            sys.stderr.write(log.rstrip("\n") + "\n")
+        sys.stderr.write(f"rewind: {sentence}\n")
     return 2

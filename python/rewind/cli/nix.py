@@ -35,6 +35,10 @@ def strip_ansi(text: str) -> str:
     return _ANSI.sub("", text)
 
 
+class Missing(Failure):
+    """A program that is not there."""
+
+
 @contextmanager
 def _child(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
     """A process that does not outlive the block: one left early gets SIGINT, then SIGKILL."""
@@ -48,7 +52,7 @@ def _child(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
             errors="backslashreplace",
         )
     except FileNotFoundError:
-        raise Failure(f"there is no {command[0]} on PATH") from None
+        raise Missing(f"there is no {command[0]} on PATH") from None
     except OSError as error:
         raise Failure(f"{command[0]} does not start: {error.strerror}") from None
     try:

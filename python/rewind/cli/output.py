@@ -55,18 +55,18 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[st
 
     out = console(sys.stdout, wide=True)
     width = shutil.get_terminal_size().columns if out.is_terminal else None
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
     for name in head:
         made.add_column(name, justify="right" if name in right else "left", no_wrap=True)
     for row in rows:
         made.add_row(*row)
     with out.capture() as capture:
         out.print(made)
-    first, *others = capture.get().splitlines()
-    say(first.rstrip())
+    first, *others = (line.rstrip()[:width] for line in capture.get().splitlines())
+    bold = out.is_terminal and not out.no_color and not out.is_dumb_terminal
+    say(f"\x1b[1m{first}\x1b[0m" if bold else first)
     for line in others:
-        # Only the head has escape sequences in it.
-        say(line.rstrip()[:width])
+        say(line)
 
 
 def count(number: int, thing: str) -> str:

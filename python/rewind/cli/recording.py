@@ -141,5 +141,8 @@ def instantiate(job: Derivation, options: Options) -> Recording:
 
 def roots() -> Path:
     """The directory whose links keep runs from being collected as garbage."""
-    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(state) / "rewind" / "runs"
+    state = Path(os.environ.get("XDG_STATE_HOME", ""))
+    # The XDG specification: a relative path is to be ignored.
+    if not state.is_absolute():
+        state = Path.home() / ".local" / "state"
+    return state / "rewind" / "runs"

@@ -1,7 +1,5 @@
 """``rewind doctor``: what works here, and the mend for what does not."""
 
-import functools
-import os
 import platform
 import re
 import shutil
@@ -98,29 +96,6 @@ def check_memory() -> Finding:
     return Finding("ok", what)
 
 
-def check_shm(config: dict[str, Any]) -> Finding:
-    """Whether the sandbox's /dev/shm, where the guest's memory is, is large enough."""
-    guest = (recording.defaults().memory or 0) << 20
-    setting = str(config.get("sandbox-dev-shm-size") or "50%")
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    size = _tmpfs_size(setting, total)
-    what = f"/dev/shm in the sandbox has {size / _GIB:.1f} GiB ({setting})"
-    if size < guest:
-        return Finding("warn", what, "a larger sandbox-dev-shm-size in nix.conf, or less --memory")
-    return Finding("ok", what)
-
-
-def _tmpfs_size(text: str, total: int) -> int:
-    """The size option of a tmpfs in bytes; *total* is the host's memory."""
-    found = re.fullmatch(r"(\d+)([kmg%]?)", text.strip().lower())
-    if found is None:
-        raise Failure(f"sandbox-dev-shm-size = {text} is not understood")
-    number = int(found[1])
-    if found[2] == "%":
-        return total * number // 100
-    return number << {"": 0, "k": 10, "m": 20, "g": 30}[found[2]]
-
-
 def check_space() -> Finding:
     """Whether there is room in the store."""
     free = shutil.disk_usage(nix.STORE).free
@@ -156,7 +131,13 @@ def check_caches(config: dict[str, Any]) -> Iterator[Finding]:
 
 def findings() -> Iterator[Finding]:
     """All that there is to say, in order."""
-    yield from _guarded(check_nix)
+    try:
+        yield check_nix()
+    except nix.Missing as error:
+        yield Finding("fail", str(error), "install nix, or use ./nixw")
+        return
+    except Failure as error:
+        yield _broken(error)
     try:
         config = nix.config()
     except Failure as error:
@@ -168,7 +149,6 @@ def findings() -> Iterator[Finding]:
     package = check_package()
     yield package
     if package.state == "ok":
-        yield from _guarded(functools.partial(check_shm, config))
         yield from _guarded(check_memory)
     yield from _guarded(check_space)
     yield from check_caches(config)
@@ -178,7 +158,11 @@ def _guarded(check: Callable[[], Finding]) -> Iterator[Finding]:
     try:
         yield check()
     except Failure as error:
-        yield Finding("fail", str(error), "nix itself does not work: see its manual")
+        yield _broken(error)
+
+
+def _broken(error: Failure) -> Finding:
+    return Finding("fail", str(error), "nix itself does not work: see its manual")
 
 
 @click.command("doctor")

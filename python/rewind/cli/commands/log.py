@@ -20,14 +20,15 @@ from rewind.formats.trace import TraceReader
 def command(run: Run, steps: bool, as_json: bool) -> None:
     """What RUN's build wrote."""
     try:
-        with run.log.open("rb") as file:
-            if not steps and not as_json:
-                sys.stdout.flush()
-                shutil.copyfileobj(file, sys.stdout.buffer, 1 << 20)
-                return
-            log = file.read()
+        file = run.log.open("rb")
     except OSError as error:
         raise Failure(f"{run.log}: {error.strerror}") from None
+    with file:
+        if not steps and not as_json:
+            sys.stdout.flush()
+            shutil.copyfileobj(file, sys.stdout.buffer, 1 << 20)
+            return
+        log = file.read()
     with TraceReader(run.trace) as reader:
         found = list(written(reader, log))
         width = len(str(max(reader.steps - 1, 0)))

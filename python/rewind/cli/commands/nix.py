@@ -1,5 +1,6 @@
 """``rewind nix``: record the build of a derivation."""
 
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -90,13 +91,22 @@ def record(job: str, made: Recording) -> None:
     :raises Failure: if that fails.
     """
     roots = recording.roots()
-    roots.mkdir(parents=True, exist_ok=True)
+    try:
+        roots.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Failure(
+            f"there can be no links to runs in {roots}: {error.strerror}; XDG_STATE_HOME says where"
+        ) from None
     try:
         watch(made.drv, f"{made.drv}^*", "--out-link", str(roots / made.out.name))
     except BuildFailure as error:
-        raise Failure(
-            f"{job} was not recorded: nix could not build what it needs", error.log
-        ) from None
+        if error.status < 0:
+            reason = f"nix was killed by {signal.Signals(-error.status).name}"
+        elif f"builder for '{made.drv}' failed" in error.log:
+            reason = "the recorder failed"
+        else:
+            reason = "nix could not build what it needs"
+        raise Failure(f"{job} was not recorded: {reason}", error.log) from None
 
 
 @click.command("nix")
