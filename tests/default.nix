@@ -67,6 +67,7 @@ prefixed "lib" (
 // prefixed "same" (lib.mapAttrs (_: fidelity.same) cases.same)
 // prefixed "outcome" (lib.mapAttrs (_: fidelity.outcome) cases.outcome)
 // prefixed "python" packages.rewind.tests
+// prefixed "style" (pkgs.callPackage ./style { })
 // {
   # Its checkPhase has the unit tests.
   inherit (packages) rewind bank;
