@@ -102,7 +102,8 @@ specifyOutputs (derivation {
   shell = builtins.unsafeDiscardStringContext "${shell}/bin/busybox";
 
   inherit schedule seed;
-  epoch = checkInt "epoch" 0 epoch;
+  # The kernel's clock cannot be set to before the boot's start.
+  epoch = checkInt "epoch" 1 epoch;
   cores = checkInt "cores" 1 cores;
   timeLimit = checkInt "timeLimit" 0 timeLimit;
 })

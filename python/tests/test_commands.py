@@ -55,7 +55,7 @@ def test_version(rewind: Rewind) -> None:
         (["events", "--from", "x", "@"], "'x' is no position: write STEP or STEP+N, such as"),
         (["nix", "--memory", "0", "x"], "0 is not in the range from 256 to 245,760 ("),
         (["nix", "--cores", "65", "x"], "65 is not in the range from 1 to 64 ("),
-        (["nix", "--epoch", "9" * 20, "x"], "is not in the range from 0 to 8,589,934,591 ("),
+        (["nix", "--epoch", "9" * 20, "x"], "is not in the range from 1 to 8,277,292,035 ("),
         (["nix", "--time-limit", "1e3", "x"], "'1e3' is not a valid whole number ("),
         (["nix", "--clock", "exits", "x"], "--clock exits is for recorders that count"),
         (["nix", "--schedule", "[1]", "x"], "1 is no perturbation"),
@@ -403,6 +403,13 @@ def test_nix_out_of_memory(rewind: Rewind, machine: Machine) -> None:
     assert (result.status, result.err) == (0, "")
     assert "\nthe machine says: Out of memory: Killed process 7 (cc1)\n" in result.out
     assert "\nthe machine had 1,024 MiB: --memory gives it more\n" in result.out
+
+
+def test_nix_timed_out(rewind: Rewind, machine: Machine) -> None:
+    machine.outcome, machine.outputs = Outcome("timed-out"), {}
+    result = rewind("nix", str(machine.job))
+    assert result.status == 0
+    assert f"\nthe limit was {MANIFEST.time_limit:,} s: --time-limit sets another\n" in result.out
 
 
 def test_nix_fails_out_of_memory(rewind: Rewind, machine: Machine) -> None:

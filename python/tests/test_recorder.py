@@ -275,7 +275,7 @@ def put(name: str, value: object) -> Callable[[dict[str, Any]], object]:
         (put("cores", 0), "cores is from 1 to 64, not 0"),
         (put("memory", 16), "a machine has 256 to 245,760 MiB of memory, not 16"),
         (put("memory", 1 << 20), "not 1,048,576"),
-        (put("epoch", -1), "epoch is from 0"),
+        (put("epoch", 0), "epoch is from 1 to 8,277,292,035, not 0"),
         (put("timeLimit", -1), "timeLimit is from 0"),
         (put("schedule", [{"at": "x", "stop": True}]), "'x' is no position"),
         (put("schedule", [{"at": "7", "stop": True}]), "can stall and reschedule, but not stop"),

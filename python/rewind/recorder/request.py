@@ -16,8 +16,11 @@ from rewind.machine.snapshot import Snapshot
 
 CORES_MAX = 64
 """What the driver can show: an affinity mask of one word."""
-EPOCH_MAX = (1 << 33) - 1
-"""Seconds; in the year 2242."""
+EPOCH_MIN = 1
+"""Seconds; Linux sets no clock to before its boot, a fraction of a second ago."""
+EPOCH_MAX = 8_277_292_035
+"""Seconds, in the year 2232; Linux leaves room for an uptime of 30 years
+(timespec64_valid_settod in include/linux/time64.h)."""
 TIME_LIMIT_MAX = 10 * 365 * 86400
 """Seconds of guest time: QEMU counts nanoseconds with 63 bits."""
 
@@ -127,7 +130,7 @@ class RunRequest:
             closures=_closures(job, data),
             shell=_get(data, "shell", str),
             schedule=perturbations,
-            epoch=_number(data, "epoch", 0, EPOCH_MAX),
+            epoch=_number(data, "epoch", EPOCH_MIN, EPOCH_MAX),
             seed=_get(data, "seed", str),
             cores=_number(data, "cores", 1, CORES_MAX),
             memory=memory,

@@ -19,7 +19,7 @@ from rewind.cli.recording import Options, Recording
 from rewind.formats.manifest import Manifest
 from rewind.formats.schedule import Schedule
 from rewind.machine.qemu import MEMORY_MAX, MEMORY_MIN, out_of_memory
-from rewind.recorder.request import CORES_MAX, EPOCH_MAX, TIME_LIMIT_MAX
+from rewind.recorder.request import CORES_MAX, EPOCH_MAX, EPOCH_MIN, TIME_LIMIT_MAX
 
 _MOST_MESSAGES = 20
 
@@ -113,7 +113,7 @@ def record(job: str, made: Recording) -> None:
 @click.argument("job", metavar="DRV|INSTALLABLE")
 @click.option(
     "--epoch",
-    type=params.Whole(0, EPOCH_MAX),
+    type=params.Whole(EPOCH_MIN, EPOCH_MAX),
     metavar="S",
     help="The clock when it starts, in s since 1970.",
 )
@@ -238,6 +238,8 @@ def _print(
         say(f"the machine says: {render.plain(message)}")
     if manifest.outcome.success and out_of_memory(manifest.messages):
         say(f"the machine had {manifest.memory:,} MiB: --memory gives it more")
+    if manifest.outcome.kind == "timed-out":
+        say(f"the limit was {manifest.time_limit:,} s: --time-limit sets another")
     for comparison in comparisons:
         if comparison.nar_hash is None:
             say(f"{comparison.name}: not made")
