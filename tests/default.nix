@@ -67,7 +67,13 @@ prefixed "lib" (
 // prefixed "same" (lib.mapAttrs (_: fidelity.same) cases.same)
 // prefixed "outcome" (lib.mapAttrs (_: fidelity.outcome) cases.outcome)
 // prefixed "python" packages.rewind.tests
-// prefixed "style" (pkgs.callPackage ./style { })
+// prefixed "style" (
+  # callPackage adds these two.
+  removeAttrs (pkgs.callPackage ./style { }) [
+    "override"
+    "overrideDerivation"
+  ]
+)
 // {
   # Its checkPhase has the unit tests.
   inherit (packages) rewind bank;
