@@ -20,6 +20,7 @@ sys.path.insert(0, sys.argv[1])
 from rewind.machine.settings import Settings
 from rewind.machine.snapshot import restore
 from rewind.recorder.request import RunRequest, attributes
+from rewind.recorder.start import properties
 
 
 def main() -> int:
@@ -29,26 +30,7 @@ def main() -> int:
     assert request.snapshot is not None
     with tempfile.TemporaryDirectory(prefix="rewind-bench-") as directory:
         scratch = Path(directory)
-        channels = scratch / "channels"
-        channels.mkdir()
-        (scratch / "parameters").write_bytes(
-            request.job.parameters(
-                layers=len(request.layers),
-                epoch=request.epoch,
-                seed=request.seed,
-                cores=request.cores,
-                shell=request.shell,
-                closures=request.closures,
-            )
-        )
-        (scratch / "schedule").write_text("0 0 stop 0\n" if mode == "first" else "")
-        device: dict[str, object] = {
-            "channels": channels,
-            "parameters": scratch / "parameters",
-            "schedule": scratch / "schedule",
-            "time-limit": request.time_limit * 1_000_000_000,
-            **{f"layer{n}": layer for n, layer in enumerate(request.layers)},
-        }
+        device = properties(request, scratch, "0 0 stop 0\n" if mode == "first" else "")
         reader, writer = os.pipe()
         if mode == "first":
             device["trace"] = f"/proc/self/fd/{writer}"

@@ -39,6 +39,32 @@ class Running:
             fifo.end()
 
 
+def properties(request: RunRequest, scratch: Path, plan: str) -> dict[str, object]:
+    """The rewind device's properties, but for the trace; what they name is put into *scratch*.
+
+    :param plan: the schedule, as the device reads it.
+    """
+    (scratch / "parameters").write_bytes(
+        request.job.parameters(
+            layers=len(request.layers),
+            epoch=request.epoch,
+            seed=request.seed,
+            cores=request.cores,
+            shell=request.shell,
+            closures=request.closures,
+        )
+    )
+    (scratch / "schedule").write_text(plan)
+    (scratch / "channels").mkdir()
+    return {
+        "channels": scratch / "channels",
+        "parameters": scratch / "parameters",
+        "schedule": scratch / "schedule",
+        "time-limit": request.time_limit * 1_000_000_000,
+        **{f"layer{number}": layer for number, layer in enumerate(request.layers)},
+    }
+
+
 @contextlib.contextmanager
 def start(request: RunRequest) -> Iterator[Running]:
     """Start the machine; at the end of the ``with`` it has ended.
@@ -47,19 +73,8 @@ def start(request: RunRequest) -> Iterator[Running]:
     """
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rewind-")))
-        (scratch / "parameters").write_bytes(
-            request.job.parameters(
-                layers=len(request.layers),
-                epoch=request.epoch,
-                seed=request.seed,
-                cores=request.cores,
-                shell=request.shell,
-                closures=request.closures,
-            )
-        )
-        (scratch / "schedule").write_text(schedule.to_device(request.schedule))
+        device = properties(request, scratch, schedule.to_device(request.schedule))
         channels = scratch / "channels"
-        channels.mkdir()
 
         def channel(number: int) -> Fifo:
             return Fifo(channels / str(number))
@@ -73,14 +88,7 @@ def start(request: RunRequest) -> Iterator[Running]:
             for number, name in enumerate(request.job.outputs)
         }
         trace = Pipe()
-        device = {
-            "trace": f"/proc/self/fd/{trace.writer}",
-            "channels": channels,
-            "parameters": scratch / "parameters",
-            "schedule": scratch / "schedule",
-            "time-limit": request.time_limit * 1_000_000_000,
-            **{f"layer{number}": layer for number, layer in enumerate(request.layers)},
-        }
+        device["trace"] = f"/proc/self/fd/{trace.writer}"
         machine = stack.enter_context(_machine(request, scratch, device, trace.writer))
         os.close(trace.writer)
         running = Running(machine, trace, log, result, messages, nars)
