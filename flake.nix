@@ -11,11 +11,15 @@
 
       rewind = import ./lib { inherit pkgs; };
 
+      examples = import ./examples { inherit (pkgs) lib callPackage; };
+
       # The machine's parts, the recorder, the command line and what there is to try it on.
-      packages = rewind.packages // {
-        rewind = pkgs.callPackage ./python { nixpkgs = nixpkgs.outPath; };
-        bank = pkgs.callPackage ./examples/bank { };
-      };
+      packages =
+        rewind.packages
+        // examples
+        // {
+          rewind = pkgs.callPackage ./python { nixpkgs = nixpkgs.outPath; };
+        };
     in
     {
       lib.${system} = rewind;
@@ -25,7 +29,12 @@
       };
 
       checks.${system} = import ./tests {
-        inherit pkgs rewind packages;
+        inherit
+          pkgs
+          rewind
+          packages
+          examples
+          ;
       };
 
       apps.${system} = {
