@@ -23,8 +23,10 @@ let
   driver = sources [ (root + "/vm-configs/kernel/drivers") ];
   init = sources [ (root + "/vm-configs/init") ];
   device = sources [ (root + "/vm-configs/qemu/hw") ];
+  examples = sources [ (root + "/examples") ];
   python = sources [
     (root + "/bench")
+    (root + "/examples")
     (root + "/docs")
     (root + "/python/pyproject.toml")
     (root + "/tests")
@@ -32,6 +34,7 @@ let
 
   # What the kernel has its own macros for, which a program has not.
   ofTheKernelAlone = lib.concatStringsSep "," [
+    "ARRAY_SIZE"
     "EMBEDDED_FUNCTION_NAME"
     "FUNCTION_ARGUMENTS"
     "PREFER_DEFINED_ATTRIBUTE_MACRO"
@@ -63,6 +66,8 @@ in
     }
     check linux ${driver} '0 errors, 0 warnings, 0 checks' --strict
     check linux ${init} '0 errors, 0 warnings' --ignore ${ofTheKernelAlone}
+    # An example of a plain flag or counter has to say so.
+    check linux ${examples} '0 errors, 0 warnings' --ignore ${ofTheKernelAlone},VOLATILE
     # QEMU warns of lines that are longer than 80 characters, if barely.
     check qemu ${device} '0 errors'
     touch $out
@@ -70,7 +75,7 @@ in
 
   python = runCommand "python-style" { nativeBuildInputs = [ ruff ]; } ''
     cd ${python}
-    ruff check --no-cache --config python/pyproject.toml bench docs
+    ruff check --no-cache --config python/pyproject.toml bench docs examples
     # Tests are looked through for faults; some are written to be terse.
     ruff check --no-cache --isolated --select B,E9,F,W --line-length 100 tests
     touch $out
