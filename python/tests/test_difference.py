@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 import traces
-from rewind.cli.difference import first_difference, line
+from rewind.analysis.difference import first_difference
+from rewind.cli.difference import line
 from rewind.formats.trace import TraceReader
 
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import traces
-from rewind.cli import parallel, render, syscalls
+from rewind.analysis import syscalls
+from rewind.cli import parallel, render
 from rewind.cli.commands import events
 from rewind.cli.render import Lines, join, quote
 from rewind.formats import FormatError

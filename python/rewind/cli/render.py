@@ -15,7 +15,7 @@ from typing import Any
 
 import attrs
 
-from rewind.cli import syscalls
+from rewind.analysis import syscalls
 from rewind.formats import FormatError, trace
 from rewind.formats.trace import Frame
 
