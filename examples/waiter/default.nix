@@ -1,5 +1,6 @@
 # A lost wake-up. The window is from the look at `ready` to the inside of pthread_cond_wait: when the
-# signal comes while the waiter is there, nobody is waiting yet, and the run ends stalled.
+# waiter loses its turn there for a millisecond, the signal comes while nobody is waiting yet. Then
+# nothing can run any more, and the run ends stalled.
 {
   lib,
   stdenv,
