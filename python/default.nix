@@ -43,6 +43,7 @@ let
     attrs
     cbor2
     click
+    drgn
     pyelftools
     pynixutil
     qemu-qmp

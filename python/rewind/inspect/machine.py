@@ -1,0 +1,258 @@
+"""A stopped machine: its tasks, where they are, and its files."""
+
+import functools
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from drgn.helpers.linux.pid import for_each_task
+from drgn.helpers.linux.sched import task_state_to_char
+
+from rewind.inspect import InspectError, NoSuchTask
+from rewind.inspect.answers import Frame, Task
+from rewind.inspect.files import LIMIT, Files
+from rewind.inspect.kernel import Kernel
+from rewind.inspect.memory import USER_END, Memory
+from rewind.inspect.process import PT_REGS, Process
+from rewind.inspect.registers import Registers
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+THREAD_SIZE = 16 << 10
+"""Bytes of a kernel stack."""
+TASKS_MAX = 1 << 16
+"""More than there can be pids for."""
+
+_PT_REGS = struct.Struct(f"<{len(PT_REGS)}Q")
+_FRAME = struct.Struct("<5Q")
+"""What the CPU pushes for an interrupt: the last five of `PT_REGS`."""
+_CALL = struct.Struct("<Bi")
+_CALL_OPCODE = 0xE8
+_NO_CALL = (1 << 64) - 1
+"""In the place of a system call's number when there is none."""
+
+_STATES = {"R": "ready", "S": "waits", "D": "waits", "I": "waits", "T": "stopped", "t": "stopped"}
+_FLAG_KERNEL_THREAD = 0x0020_0000
+_FLAG_USER_WORKER = 0x0000_4000
+
+
+def _sensible(function: Callable[P, R]) -> Callable[P, R]:
+    """Have *function* raise `InspectError` for whatever the guest's memory may do to it."""
+
+    @functools.wraps(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except (InspectError, MemoryError):
+            raise
+        # drgn raises Exception itself, and what was read may be too large, too small, no text, …
+        except Exception as error:
+            raise InspectError(f"the guest's memory makes no sense: {error}") from error
+
+    return wrapper
+
+
+class Machine:
+    """A stopped machine that runs *kernel*, which is its for as long as this is used.
+
+    :param memory: its memory.
+    :param registers: those of its CPU; None if it has none to run on any more: it ended stalled,
+        and every task has its registers in memory.
+    :param layers: those it was started with, the lowest first.
+    :param debug_directories: where debug information is that was separated: directories as
+        ``…/lib/debug``, with ``.build-id/xx/yyy.debug`` in them.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        memory: Memory,
+        registers: Registers | None,
+        *,
+        layers: Sequence[Path] = (),
+        debug_directories: Sequence[Path] = (),
+    ) -> None:
+        kernel.memory = memory
+        self._kernel = kernel
+        self._memory = memory
+        self._registers = registers
+        self._debug_directories = debug_directories
+        self._files = Files(kernel, layers)
+        self._processes: dict[int, Process] = {}
+        self._found: dict[int, tuple[Task, Any]] | None = None
+
+    def close(self) -> None:
+        """Close what was opened for it; neither the memory nor the kernel."""
+        self._files.close()
+        self._processes.clear()
+
+    def __enter__(self) -> "Machine":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- tasks
+
+    @_sensible
+    def tasks(self) -> list[Task]:
+        """The job's threads, those of a process together, in order of their numbers.
+
+        :raises InspectError: if the job has not begun, or the kernel's memory makes no sense.
+        """
+        return [task for task, _ in self._tasks().values()]
+
+    @_sensible
+    def current(self) -> Task | None:
+        """The thread on the CPU, if it is one of the job's."""
+        return next((task for task in self.tasks() if task.state == "runs"), None)
+
+    def _tasks(self) -> dict[int, tuple[Task, Any]]:
+        if self._found is None:
+            found = sorted(self._read_tasks(), key=lambda entry: (entry[0].pid, entry[0].tid))
+            self._found = {task.tid: (task, thing) for task, thing in found}
+        return self._found
+
+    def _read_tasks(self) -> Iterator[tuple[Task, Any]]:
+        job = self._kernel.variable("job", "drivers/rewind/trace.c")
+        if not job:
+            raise InspectError("the job has not begun")
+        current = int(self._current()) if self._registers is not None else 0
+        for count, task in enumerate(for_each_task(self._kernel.program)):
+            if count >= TASKS_MAX:
+                raise InspectError("the machine's tasks make no sense")
+            tid = _number(task.thread_pid, job)
+            if not tid:
+                continue
+            letter = task_state_to_char(task)
+            state = "runs" if int(task) == current else _STATES.get(letter, "ended")
+            yield (
+                Task(
+                    _number(task.group_leader.thread_pid, job) or tid,
+                    tid,
+                    _number(task.real_parent.group_leader.thread_pid, job),
+                    task.comm.string_().decode(errors="backslashreplace"),
+                    state,
+                ),
+                task.read_(),
+            )
+
+    def _current(self) -> Any:
+        """The task on the CPU."""
+        return self._kernel.variable("pcpu_hot").current_task.read_()
+
+    def _task(self, tid: int) -> tuple[Task, Any]:
+        try:
+            return self._tasks()[tid]
+        except KeyError:
+            raise NoSuchTask(f"there is no thread {tid}") from None
+
+    # --- stacks
+
+    @_sensible
+    def frames(self, tid: int) -> list[Frame]:
+        """The stack of the thread *tid*, innermost frame first, in its program.
+
+        :raises NoSuchTask: if there is none.
+        :raises InspectError: if it is in no program: it has ended, or never was.
+        """
+        _, task = self._task(tid)
+        return self._process(tid).frames(self._user_registers(task))
+
+    def _process(self, tid: int) -> Process:
+        _, task = self._task(tid)
+        mm = task.mm.read_()
+        if not mm:
+            raise InspectError(f"thread {tid} has ended: it has no memory any more")
+        if int(task.flags) & (_FLAG_KERNEL_THREAD | _FLAG_USER_WORKER):
+            raise InspectError(f"thread {tid} is one of the kernel's own")
+        key = int(mm)
+        if key not in self._processes:
+            self._processes[key] = Process(self._kernel, self._files, mm, self._debug_directories)
+        return self._processes[key]
+
+    def _user_registers(self, task: Any) -> tuple[int, ...]:
+        """The registers that *task* has in its program, in the order of `PT_REGS`."""
+        if self._registers is not None and int(task) == int(self._current()):
+            live = self._live_registers(task)
+            if live is not None:
+                return live
+        top = int(task.stack) + THREAD_SIZE
+        return _PT_REGS.unpack(self._kernel.read(top - _PT_REGS.size, _PT_REGS.size))
+
+    def _live_registers(self, task: Any) -> tuple[int, ...] | None:
+        """The program's registers, if the CPU still has them, or some of them.
+
+        That is so in the program, and in the kernel until it has put them where they belong.
+        """
+        assert self._registers is not None
+        cpu = self._registers.general
+        now = {name: cpu.get(_CPU_NAMES.get(name, name), 0) for name in PT_REGS}
+        now["orig_ax"] = _NO_CALL
+        if self._registers.level:
+            return tuple(now.values())
+        segment = self._kernel.variable("cpu_tss_rw").x86_tss
+        entry, called, end = self._system_call_entry()
+        if entry <= now["ip"] < called:
+            # The instruction SYSCALL leaves the stack as it is, and puts the rest into RCX and R11.
+            if now["sp"] >= USER_END:
+                if now["sp"] <= int(task.stack) + THREAD_SIZE - _PT_REGS.size:
+                    return None
+                now["sp"] = int(segment.sp2)
+            now |= {"ip": now["cx"], "flags": now["r11"], "orig_ax": now["ax"]}
+            return tuple(now.values())
+        # An interrupt of a program comes in on a small stack of its own, from which the kernel then
+        # moves to the task's; on its way out a system call uses it, too, when all is in memory.
+        top = int(segment.sp0)
+        if not top - THREAD_SIZE < now["sp"] <= top or entry <= now["ip"] < end:
+            return None
+        pushed = self._kernel.read(top - _PT_REGS.size, _PT_REGS.size)
+        if now["sp"] <= top - _PT_REGS.size:
+            return _PT_REGS.unpack(pushed)
+        frame = _FRAME.unpack(pushed[-_FRAME.size :])
+        return tuple(now.values())[: -len(frame)] + frame
+
+    def _system_call_entry(self) -> tuple[int, int, int]:
+        """Where system calls enter the kernel; where from there they are called, with all of a
+        program's registers in memory; and where it ends.
+        """
+        start, size = self._kernel.symbol("entry_SYSCALL_64")
+        target, _ = self._kernel.symbol("do_syscall_64")
+        code = self._kernel.read(start, size)
+        for at in range(size - _CALL.size):
+            opcode, distance = _CALL.unpack_from(code, at)
+            if opcode == _CALL_OPCODE and start + at + _CALL.size + distance == target:
+                return start, start + at, start + size
+        raise InspectError("the kernel's entry of system calls is not as it should be")
+
+    # --- files
+
+    @_sensible
+    def read_file(self, path: str, limit: int = LIMIT) -> bytes:
+        """What is in the file at *path*, as the job's first process sees it.
+
+        :raises NoSuchFile: if there is none.
+        :raises InspectError: if it has more than *limit* bytes, or is no file with content.
+        """
+        for _, task in self._tasks().values():
+            if task.fs:
+                return self._files.read_path(task.fs.root.address_of_(), path, limit)
+        raise InspectError("no process is left that has a root directory")
+
+
+_CPU_NAMES = {
+    name: f"r{name}" for name in ("bp", "bx", "ax", "cx", "dx", "si", "di", "ip", "flags", "sp")
+}
+
+
+def _number(pid: Any, namespace: Any) -> int:
+    """The number that the kernel's ``struct pid *`` has in *namespace*; 0 if it has none."""
+    if not pid:
+        return 0
+    level = int(namespace.level)
+    if int(pid.level) < level:
+        return 0
+    there = pid.numbers[level]
+    return int(there.nr) if int(there.ns) == int(namespace) else 0

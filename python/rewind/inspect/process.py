@@ -1,0 +1,416 @@
+"""A process of the guest: its memory, its modules, and the stacks of its threads.
+
+drgn unwinds a thread's stack from its registers, with the CFI of the files that are mapped, and
+names what it finds by their DWARF. It gets the files' content from us: of what was compiled in the
+run from the guest's page cache, of inputs from the layers.
+"""
+
+import os
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+from drgn import (
+    Architecture,
+    FaultError,
+    ModuleFileStatus,
+    Object,
+    Platform,
+    Program,
+    TypeMember,
+)
+from drgn.helpers.linux.mm import for_each_vma
+
+from rewind.inspect import InspectError
+from rewind.inspect.answers import Frame
+from rewind.inspect.files import File, Files, of_file
+from rewind.inspect.kernel import Kernel
+from rewind.inspect.memory import PAGE, USER_END, AddressSpace, Fault
+
+FRAMES_MAX = 256
+"""More frames of a stack are left out."""
+MAPPINGS_MAX = 1 << 17
+"""The kernel lets a process have half of these."""
+
+PT_REGS = (
+    *("r15", "r14", "r13", "r12", "bp", "bx", "r11", "r10", "r9", "r8"),
+    *("ax", "cx", "dx", "si", "di", "orig_ax", "ip", "cs", "flags", "sp", "ss"),
+)
+"""The kernel's ``struct pt_regs``, in order, 64 bits each."""
+
+_VM_READ, _VM_EXEC = 1, 4
+
+_ELF = struct.Struct("<16sHHIQQQIHHHHHH")
+_PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
+_PT_LOAD = 1
+_PF_EXEC = 1
+
+_STORE = "/nix/store/"
+_ASSEMBLY = (".S", ".s", ".asm", ".sx")
+
+# mov $15, %rax (or %eax); syscall: where a signal's handler returns to.
+_SIGRETURN = (bytes.fromhex("48c7c00f0000000f05"), bytes.fromhex("b80f0000000f05"))
+
+
+@attrs.frozen
+class Mapping:
+    """A part of a process's address space."""
+
+    start: int
+    end: int
+    flags: int
+    offset: int = 0
+    """Where in the file it begins."""
+    file: File | None = None
+
+    @property
+    def executable(self) -> bool:
+        """Whether instructions in it can be executed."""
+        return bool(self.flags & _VM_EXEC)
+
+
+@attrs.frozen
+class Segment:
+    """What an ELF file wants to have mapped."""
+
+    address: int
+    offset: int
+    file_size: int
+    size: int
+    executable: bool
+
+
+@attrs.define
+class Module:
+    """A file whose code a process has mapped."""
+
+    path: str
+    bias: int
+    """What is added to the file's addresses."""
+    own: bool
+    """Whether it is of the program itself."""
+    why: str | None = None
+    """Why there are no source lines, if there are none."""
+
+
+def segments(data: bytes) -> list[Segment]:
+    """What the ELF file *data* wants to have mapped; nothing, if it is none."""
+    try:
+        ident, _, _, _, _, start, _, _, _, size, count, *_ = _ELF.unpack_from(data)
+        if ident[:6] != b"\x7fELF\2\1" or size != _PROGRAM_HEADER.size:
+            return []
+        headers = [_PROGRAM_HEADER.unpack_from(data, start + at * size) for at in range(count)]
+    except struct.error:
+        return []
+    return [
+        Segment(address, offset, file_size, memory_size, bool(flags & _PF_EXEC))
+        for kind, flags, offset, address, _, file_size, memory_size, _ in headers
+        if kind == _PT_LOAD
+    ]
+
+
+class Process:
+    """The address space *mm*, the kernel's ``struct mm_struct *``.
+
+    :raises InspectError: if it makes no sense.
+    """
+
+    def __init__(
+        self, kernel: Kernel, files: Files, mm: Any, debug_directories: Sequence[Path] = ()
+    ) -> None:
+        assert kernel.memory is not None
+        self._files = files
+        self._debug_directories = debug_directories
+        self._space = AddressSpace(kernel.memory, kernel.physical(int(mm.pgd)))
+        self.mappings = list(_mappings(mm))
+        self._starts = [mapping.start for mapping in self.mappings]
+        self.executable = of_file(mm.exe_file) if mm.exe_file else None
+        self._vdso = int(mm.context.vdso)
+        self._content: dict[int, bytes] = {}
+        self._modules: dict[int, Module] = {}
+        self._program: Program | None = None
+
+    def mapping(self, address: int) -> Mapping | None:
+        """The mapping that *address* is in."""
+        at = bisect_right(self._starts, address) - 1
+        if at < 0 or address >= self.mappings[at].end:
+            return None
+        return self.mappings[at]
+
+    def read(self, address: int, count: int) -> bytes:
+        """What the process would read.
+
+        :raises Fault: if it could not.
+        """
+        parts = []
+        end = address + count
+        while address < end:
+            part = min(end, (address | (PAGE - 1)) + 1) - address
+            page = self._page(address & -PAGE)
+            parts.append(page[address % PAGE :][:part])
+            address += part
+        return b"".join(parts)
+
+    def _page(self, address: int) -> bytes:
+        try:
+            return self._space.read_page(address)
+        except Fault:
+            mapping = self.mapping(address)
+            if mapping is None or not mapping.flags & (_VM_READ | _VM_EXEC):
+                raise
+        # It was not touched yet: what the first touch would bring.
+        if mapping.file is None:
+            return bytes(PAGE)
+        at = mapping.offset + address - mapping.start
+        try:
+            return self._read_file(mapping.file)[at : at + PAGE].ljust(PAGE, b"\0")
+        except InspectError:
+            raise Fault(address) from None
+
+    def _read_file(self, file: File) -> bytes:
+        key = int(file.inode)
+        if key not in self._content:
+            self._content[key] = self._files.read(file)
+        return self._content[key]
+
+    # --- stacks
+
+    def frames(self, registers: Sequence[int]) -> list[Frame]:
+        """The stack of a thread that has the *registers* (in the order of `PT_REGS`).
+
+        Innermost first. Where it stops making sense, it ends.
+        """
+        state = dict(zip(PT_REGS, registers, strict=True))
+        found = self._unwind(state)
+        if len({frame.pc for frame in found}) == 1:
+            # The C library has no CFI where it makes a thread, and what is written in assembly may
+            # have none: then the return address is on top of the stack, if anywhere.
+            try:
+                (address,) = struct.unpack("<Q", self.read(state["sp"], 8))
+            except Fault:
+                return found
+            if self._is_return(address):
+                found += self._unwind({**state, "ip": address, "sp": state["sp"] + 8}, call=True)
+        return found[:FRAMES_MAX]
+
+    def _unwind(self, state: dict[str, int], call: bool = False) -> list[Frame]:
+        """The frames from *state* on; a *call*'s if its address is one to return to."""
+        program = self._load()
+        if call:
+            # drgn takes the first frame for one that was interrupted, and its address as it is.
+            state = {**state, "ip": state["ip"] - 1}
+        registers = struct.pack(f"<{len(PT_REGS)}Q", *(state[name] for name in PT_REGS))
+        try:
+            trace = program.stack_trace(Object.from_bytes_(program, _pt_regs(program), registers))
+        # drgn raises Exception itself.
+        except Exception as error:
+            return [self._frame(state["ip"], why=f"the stack can't be unwound: {error}")]
+        found: list[Frame] = []
+        outermost = False
+        for frame in trace:
+            try:
+                pc = frame.pc
+            except LookupError:
+                # Where a thread begins, the CFI says that nothing called it.
+                break
+            # Of an inlined call drgn has the frames before the one that they are in.
+            if outermost and not (frame.interrupted or self._is_return(pc)):
+                break
+            found.append(self._describe(frame, pc + (call and not outermost)))
+            outermost = outermost or not frame.is_inline
+        return found or [self._frame(state["ip"])]
+
+    def _describe(self, frame: Any, pc: int) -> Frame:
+        source: tuple[str, int, int] | tuple[None, None, None]
+        try:
+            source = frame.source()
+        except LookupError:
+            source = None, None, None
+        function, offset = frame.function_name, None
+        if function is None and not str(source[0]).endswith(_ASSEMBLY):
+            # Where a file's code ends, its last line would go on.
+            source = None, None, None
+        try:
+            symbol = frame.symbol()
+        except LookupError:
+            pass
+        else:
+            offset = pc - symbol.address
+            function = function or symbol.name
+        file, line, column = source
+        return self._frame(
+            pc,
+            function=function,
+            offset=offset,
+            file=file,
+            line=line or None,
+            column=column or None,
+            inlined=frame.is_inline,
+        )
+
+    def _frame(self, pc: int, **fields: Any) -> Frame:
+        """A frame with what its module adds to *fields*."""
+        module = self._module(pc)
+        if module is None:
+            mapping = self.mapping(pc)
+            why = "nothing is mapped there" if mapping is None else "it is in no file"
+            return Frame(pc, **{"why": why, **fields})
+        file = fields.get("file")
+        if file is None and "why" not in fields:
+            fields["why"] = module.why or "its debug information does not have the place"
+        return Frame(
+            pc,
+            module=module.path,
+            address=pc - module.bias,
+            # What a header of a library brings into a program is not the program's own either.
+            own=module.own and not (file or "").startswith(_STORE),
+            **fields,
+        )
+
+    def _module(self, address: int) -> Module | None:
+        mapping = self.mapping(address)
+        return self._modules.get(mapping.start) if mapping is not None else None
+
+    def _is_return(self, address: int) -> bool:
+        """Whether a call could return to *address*, or a signal's handler."""
+        mapping = self.mapping(address - 1)
+        if mapping is None or not mapping.executable:
+            return False
+        try:
+            before = self.read(address - 7, 7)
+            if before[2] == 0xE8 or any(
+                # FF /2: a call by way of a register or memory, of two to seven bytes.
+                before[-size] == 0xFF and before[-size + 1] >> 3 & 7 == 2
+                for size in range(2, 8)
+            ):
+                return True
+            return self.read(address, len(_SIGRETURN[0])).startswith(_SIGRETURN)
+        except Fault:
+            return False
+
+    # --- modules
+
+    def _load(self) -> Program:
+        """drgn's program for this process."""
+        if self._program is None:
+            program = Program(Platform(Architecture.X86_64))
+            program.add_memory_segment(0, USER_END, self._read_for_drgn)
+            self._program = program
+            for mapping in self.mappings:
+                if mapping.executable and mapping.start not in self._modules:
+                    self._add_module(program, mapping)
+        return self._program
+
+    def _read_for_drgn(self, address: int, count: int, offset: int, physical: bool) -> bytes:
+        try:
+            return self.read(address, count)
+        except Fault as error:
+            raise FaultError("nothing is there", error.address) from None
+
+    def _add_module(self, program: Program, mapping: Mapping) -> None:
+        if mapping.file is not None:
+            path, own = mapping.file.path, self._is_own(mapping.file)
+            try:
+                data = self._read_file(mapping.file)
+            except InspectError as error:
+                self._modules[mapping.start] = Module(path, 0, own, str(error))
+                return
+        elif mapping.start == self._vdso:
+            path, own = "[vdso]", False
+            data = self.read(mapping.start, mapping.end - mapping.start)
+        else:
+            return
+        wanted = segments(data)
+        bias = next(
+            (
+                mapping.start - mapping.offset - segment.address + segment.offset
+                for segment in wanted
+                if segment.executable
+                and segment.offset < mapping.offset + mapping.end - mapping.start
+                and segment.offset + segment.file_size > mapping.offset
+            ),
+            None,
+        )
+        if bias is None:
+            self._modules[mapping.start] = Module(path, 0, own, "it is in no ELF file")
+            return
+        module = Module(path, bias, own)
+        for other in self.mappings:
+            # A file's code may be mapped in pieces, and more than once.
+            if (
+                other.executable
+                and other.file == mapping.file
+                and (other.start - other.offset == mapping.start - mapping.offset)
+            ):
+                self._modules[other.start] = module
+        start = bias + min(segment.address for segment in wanted)
+        end = bias + max(segment.address + segment.size for segment in wanted)
+        try:
+            found = program.extra_module(path, start, create=True)
+            found.address_range = (start, end)
+            # drgn closes it.
+            found.try_file(path, fd=_as_file(data), force=True)
+            module.why = self._find_debug_file(found)
+        # drgn raises Exception itself, of what a file that was made in the run may have done to it.
+        except Exception as error:
+            module.why = f"its debug information can't be read: {error}"
+
+    def _find_debug_file(self, module: Any) -> str | None:
+        """Have drgn load what was separated from *module*; why there is none, if there is none."""
+        if module.debug_file_status == ModuleFileStatus.HAVE:
+            return None
+        if not module.build_id:
+            return "it was stripped, and has no build id by which its debug information is found"
+        digits = module.build_id.hex()
+        for directory in self._debug_directories:
+            file = directory / ".build-id" / digits[:2] / f"{digits[2:]}.debug"
+            if file.exists():
+                module.try_file(str(file))
+                if module.debug_file_status == ModuleFileStatus.HAVE:
+                    return None
+        return f"it was stripped, and the debug information of build id {digits} was not found"
+
+    def _is_own(self, file: File) -> bool:
+        return not file.is_input or (
+            self.executable is not None and int(file.inode) == int(self.executable.inode)
+        )
+
+
+def _mappings(mm: Any) -> Iterator[Mapping]:
+    last = 0
+    for count, vma in enumerate(for_each_vma(mm)):
+        start, end = int(vma.vm_start), int(vma.vm_end)
+        if count >= MAPPINGS_MAX or not last <= start < end <= USER_END:
+            raise InspectError("a process's mappings make no sense")
+        last = end
+        file = vma.vm_file
+        yield Mapping(
+            start,
+            end,
+            int(vma.vm_flags),
+            int(vma.vm_pgoff) * PAGE if file else 0,
+            of_file(file) if file else None,
+        )
+
+
+def _pt_regs(program: Program) -> Any:
+    """The kernel's ``struct pt_regs`` as a type of *program*: drgn knows it by its name."""
+    word = program.int_type("unsigned long", 8, False)
+    members = [TypeMember(word, name, at * 64) for at, name in enumerate(PT_REGS)]
+    return program.struct_type("pt_regs", 8 * len(PT_REGS), members)
+
+
+def _as_file(data: bytes) -> int:
+    """A file descriptor of a file with *data*."""
+    file = os.memfd_create("rewind-module", os.MFD_CLOEXEC)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(file, view) :]
+    except BaseException:
+        os.close(file)
+        raise
+    return file
