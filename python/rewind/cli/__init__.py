@@ -20,6 +20,7 @@ _COMMANDS = {
     "log": "What a run's build wrote.",
     "events": "What a run's programs did.",
     "ps": "A run's processes.",
+    "where": "Where a thread is in its program, at a step.",
     "replay": "Make a run again, and compare.",
     "doctor": "What works here, and the mend for what does not.",
 }

@@ -1,0 +1,212 @@
+"""``rewind where``: where a thread is in its program, at a step."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import attrs
+import click
+
+from rewind.cli import nix, params
+from rewind.cli.errors import Failure
+from rewind.cli.output import say, say_json
+from rewind.cli.params import Whole
+from rewind.cli.render import plain
+from rewind.cli.runs import Run
+from rewind.cli.stopped import check_position, stopped
+from rewind.formats.schedule import Position
+from rewind.formats.trace import TraceReader
+from rewind.inspect import InspectError, NoSuchFile
+from rewind.inspect.answers import Frame, Task, place
+from rewind.inspect.worker import Inspector
+
+AROUND = 2
+"""Lines of the source that are shown before and after the one."""
+SOURCE_LIMIT = 16 << 20
+"""Bytes of a source file."""
+
+
+_STATES = {
+    "runs": "runs",
+    "ready": "could run",
+    "waits": "waits",
+    "stopped": "is stopped",
+    "ended": "has ended",
+}
+
+
+@attrs.frozen
+class Excerpt:
+    """Lines of a source file; *first* is the number of the first."""
+
+    first: int
+    lines: tuple[str, ...]
+
+
+@click.command("where")
+@params.run_argument
+@click.argument("position", metavar="STEP[+N]", type=params.PositionType())
+@click.option("--tid", type=Whole(1), metavar="T", help="A thread; else the one that has the CPU.")
+@click.option(
+    "--frames",
+    "count",
+    type=Whole(1),
+    metavar="N",
+    help="The innermost N frames, and not only those of the program's own code.",
+)
+@click.option("--frame", "number", type=Whole(0), metavar="K", help="Show frame K's source.")
+@params.json_option
+def command(
+    run: Run,
+    position: Position,
+    tid: int | None,
+    count: int | None,
+    number: int | None,
+    as_json: bool,
+) -> None:
+    """Where a thread is in its program at STEP, or N instructions later.
+
+    The run is made again up to there. Shown is the innermost frame of the program's own code, with
+    its callers.
+    """
+    with TraceReader(run.trace) as reader:
+        check_position(reader, position)
+    with stopped(run, position, debug_directories=_debug_directories()) as machine:
+        tasks = machine.tasks()
+        chosen = _choose(tasks, tid)
+        if chosen is None:
+            _all(machine, tasks, position, as_json)
+            return
+        frames = machine.frames(chosen.tid)
+        shown = _frame(frames, number)
+        excerpt = _excerpt(machine, frames[shown])
+    if as_json:
+        say_json(_data(position, chosen, frames, shown, excerpt))
+        return
+    say(_head(chosen, position))
+    for at, frame in enumerate(frames):
+        if at == shown:
+            say(f"#{at} {_title(frame)}")
+            _say_source(excerpt, frame)
+        elif count is not None and at < count:
+            say(f"{'called from ' if at > shown else ''}#{at} {_title(frame)}")
+        elif count is None and at > shown and frame.own:
+            say(f"called from #{at} {_title(frame)}")
+
+
+def _choose(tasks: Sequence[Task], tid: int | None) -> Task | None:
+    if tid is None:
+        return next((task for task in tasks if task.state == "runs"), None)
+    for task in tasks:
+        if task.tid == tid:
+            return task
+    there = ", ".join(str(task.tid) for task in tasks)
+    raise Failure(f"there is no thread {tid} at this step; there are {there}")
+
+
+def _frame(frames: Sequence[Frame], number: int | None) -> int:
+    """The number of the frame that is shown."""
+    if number is None:
+        found = place(frames)
+        return frames.index(found) if found is not None else 0
+    if number >= len(frames):
+        raise Failure(f"there is no frame {number}: the stack has {len(frames)}")
+    return number
+
+
+def _head(task: Task, position: Position) -> str:
+    state = "" if task.state == "runs" else f", {_STATES[task.state]},"
+    return f"process {task.pid} ({plain(task.name)}), thread {task.tid}{state} at step {position}"
+
+
+def _title(frame: Frame) -> str:
+    """``deposit (bank.c:24)``, or as much of it as is known."""
+    if frame.line is not None and frame.file is not None:
+        name = plain(frame.function or "?")
+        return f"{name} ({plain(PurePosixPath(frame.file).name)}:{frame.line})"
+    name = frame.function or f"{frame.pc:#x}"
+    if frame.function is not None and frame.offset is not None:
+        name += f"+{frame.offset:#x}"
+    elif frame.module is not None and frame.address is not None:
+        name = f"{PurePosixPath(frame.module).name}+{frame.address:#x}"
+        return plain(name)
+    return plain(f"{name} in {PurePosixPath(frame.module).name}" if frame.module else name)
+
+
+def _say_source(excerpt: Excerpt | None, frame: Frame) -> None:
+    if frame.file is None:
+        say(f"     no source line: {plain(frame.why or '?')}")
+        return
+    if excerpt is None:
+        say(f"     {plain(frame.file)} is not to be found")
+        return
+    for number, line in enumerate(excerpt.lines, excerpt.first):
+        mark = ">" if number == frame.line else " "
+        say(f"{mark} {number:>6}  {plain(line.expandtabs())}".rstrip())
+
+
+def _excerpt(machine: Inspector, frame: Frame) -> Excerpt | None:
+    """The lines around *frame*'s, if the source is to be had."""
+    if frame.file is None or frame.line is None:
+        return None
+    try:
+        text = machine.read_file(frame.file, SOURCE_LIMIT)
+    except NoSuchFile:
+        path = Path(frame.file)
+        if not path.is_relative_to(nix.STORE) or not path.is_file():
+            return None
+        text = path.read_bytes()
+    except InspectError:
+        return None
+    lines = text.decode(errors="replace").split("\n")
+    first = max(frame.line - AROUND, 1)
+    found = lines[first - 1 : frame.line + AROUND]
+    return Excerpt(first, tuple(found)) if frame.line <= len(lines) else None
+
+
+def _all(machine: Inspector, tasks: Sequence[Task], position: Position, as_json: bool) -> None:
+    """Nothing of the job has the CPU: where each of its threads is."""
+    found: list[tuple[Task, list[Frame], str]] = []
+    for task in tasks:
+        try:
+            found.append((task, machine.frames(task.tid), ""))
+        except InspectError as error:
+            found.append((task, [], str(error)))
+    if as_json:
+        say_json(
+            {
+                "position": str(position),
+                "threads": [
+                    {**task.to_data(), "frames": [frame.to_data() for frame in frames]}
+                    for task, frames, _ in found
+                ],
+            }
+        )
+        return
+    say(f"no thread of the job has the CPU at step {position}")
+    for task, frames, why in found:
+        here = place(frames)
+        say(
+            f"{task.pid}/{task.tid} ({plain(task.name)}) {_STATES[task.state]} in {_title(here)}"
+            if here is not None
+            else f": {why}"
+        )
+
+
+def _data(
+    position: Position, task: Task, frames: Sequence[Frame], shown: int, excerpt: Excerpt | None
+) -> dict[str, Any]:
+    return {
+        "position": str(position),
+        **task.to_data(),
+        "frame": shown,
+        "source": None if excerpt is None else attrs.asdict(excerpt),
+        "frames": [frame.to_data() for frame in frames],
+    }
+
+
+def _debug_directories() -> list[Path]:
+    """Where the user has debug information that was separated."""
+    paths = os.environ.get("NIX_DEBUG_INFO_DIRS", "").split(":")
+    return [Path(path) for path in paths if path.startswith("/")]

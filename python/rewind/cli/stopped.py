@@ -1,0 +1,193 @@
+"""A run's machine, made again and stopped at a position, and what looks into it."""
+
+import contextlib
+import json
+import os
+import socket
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rewind.cli import drv as drvs
+from rewind.cli import nix
+from rewind.cli.commands.replay import derivation
+from rewind.cli.drv import Derivation
+from rewind.cli.errors import Failure
+from rewind.cli.runs import Run
+from rewind.formats import schedule
+from rewind.formats.schedule import Perturbation, Position, Schedule
+from rewind.formats.trace import TraceReader
+from rewind.inspect import InspectError
+from rewind.inspect.memory import Memory
+from rewind.inspect.registers import COMMAND, Registers
+from rewind.inspect.worker import Inspector
+from rewind.machine import MachineError, qemu
+from rewind.machine.settings import Settings
+from rewind.machine.snapshot import Snapshot, unpack
+from rewind.recorder.request import RequestError, RunRequest
+from rewind.recorder.start import properties
+
+
+@contextlib.contextmanager
+def stopped(
+    run: Run, position: Position, *, debug_directories: Sequence[Path] = ()
+) -> Iterator[Inspector]:
+    """The machine of *run*, stopped at *position*, which `check_position` has seen.
+
+    :raises Failure: if it can't be made or looked into.
+    """
+    drv = drvs.read(derivation(run))
+    try:
+        request = _request(drv)
+        settings = Settings.load(request.settings)
+        with contextlib.ExitStack() as stack:
+            inspector = stack.enter_context(Inspector(_vmlinux(settings)))
+            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rewind-")))
+            machine, registers = stack.enter_context(_machine(request, settings, position, scratch))
+            inspector.look_at(
+                Memory(machine.memory, request.memory * qemu.MIB),
+                registers,
+                layers=request.layers,
+                debug_directories=debug_directories,
+            )
+            yield inspector
+    except (MachineError, RequestError, InspectError) as error:
+        raise Failure(str(error)) from None
+
+
+def check_position(reader: TraceReader, position: Position) -> None:
+    """See that the run gets as far as *position*.
+
+    :raises Failure: if it does not.
+    """
+    if position.step >= reader.steps:
+        raise Failure(f"there is no step {position.step:,}: the run has {reader.steps:,}")
+    record = next(reader.records(position.step, position.step))
+    left = reader.duration - record.time
+    if position.offset > left:
+        raise Failure(
+            f"there is no {position}: the run ends {left:,} instructions after step {position.step}"
+        )
+
+
+def _request(drv: Derivation) -> RunRequest:
+    """What the recorder is told by *drv*, a run's derivation; all that it names is in the store."""
+    attributes = dict(drv.attributes)
+    if attributes.get("graphs"):
+        raise Failure(
+            "this run's job has exportReferencesGraph, and its machine can't be looked into yet"
+        )
+    needed = [attributes.get(name) for name in ("settings", "snapshot", "job")]
+    paths = [Path(str(path)) for path in (*needed, *attributes.get("layers", ()))]
+    if not all(path.exists() for path in paths):
+        nix.run("nix-store", "--realise", *_inputs(drv))
+    return RunRequest.parse({**attributes, "outputs": drv.outputs})
+
+
+def _inputs(drv: Derivation) -> list[str]:
+    return [f"{path}!{','.join(names)}" for path, names in drv.input_drvs.items()]
+
+
+def _vmlinux(settings: Settings) -> Path:
+    """vmlinux with the DWARF of the machine's kernel: the output `dev` of its derivation.
+
+    :raises Failure: if it can't be had.
+    """
+    kernel = nix.STORE / settings.kernel.relative_to(nix.STORE).parts[0]
+    info = nix.path_info([kernel]).get(kernel)
+    if info is None or info.deriver is None or not nix.valid([info.deriver]):
+        raise Failure(f"the store does not know what made the kernel {kernel}")
+    output = Path(drvs.read(info.deriver).outputs["dev"])
+    if not output.exists():
+        nix.run("nix-store", "--realise", f"{info.deriver}!dev")
+    return output / "vmlinux"
+
+
+@contextlib.contextmanager
+def _machine(
+    request: RunRequest, settings: Settings, position: Position, scratch: Path
+) -> Iterator[tuple[qemu.Qemu, Registers]]:
+    """Start the machine and have it stop at *position*; it, and what is in its registers."""
+    if request.snapshot is None:
+        raise MachineError("this run starts from no boot snapshot")
+    device = properties(request, scratch, _plan(request.schedule, position))
+    # Nobody listens to it: a device that has no place to write to does without.
+    del device["channels"]
+    with _restore(settings, request.snapshot, scratch=scratch, device=device) as (machine, monitor):
+        with monitor.makefile("rb") as lines:
+            for line in lines:
+                message = json.loads(line)
+                if message.get("event") == "STOP":
+                    break
+                if message.get("event") == "SHUTDOWN":
+                    raise MachineError(f"the run ended before {position}")
+            else:
+                machine.process.wait()
+                raise machine.failure("the machine ended before it got there")
+            command = {
+                "execute": "human-monitor-command",
+                "arguments": {"command-line": COMMAND},
+                "id": COMMAND,
+            }
+            monitor.sendall(json.dumps(command).encode() + b"\n")
+            for line in lines:
+                message = json.loads(line)
+                if message.get("id") == COMMAND:
+                    yield machine, Registers.parse(message["return"])
+                    return
+        machine.process.wait()
+        raise machine.failure("the machine ended while it was stopped")
+
+
+def _plan(perturbations: Schedule, position: Position) -> str:
+    """The schedule as the device reads it, with a stop at *position*."""
+    stop = Perturbation(position.step, position.offset, "stop")
+    # Two at the same place are for the device alone: first it stops, and it never gets further.
+    before = [one for one in perturbations if one.position < position]
+    after = [one for one in perturbations if one.position >= position]
+    return "".join(map(schedule.to_device, ((one,) for one in (*before, stop, *after))))
+
+
+@contextlib.contextmanager
+def _restore(
+    settings: Settings, snapshot: Snapshot, *, scratch: Path, device: dict[str, object]
+) -> Iterator[tuple[qemu.Qemu, socket.socket]]:
+    """As `rewind.machine.snapshot.restore`, with the monitor."""
+    with contextlib.ExitStack() as stack:
+        read_fd, write_fd = os.pipe()
+        reader = stack.enter_context(os.fdopen(read_fd, "rb"))
+        writer = stack.enter_context(os.fdopen(write_fd, "wb"))
+        ours, theirs = (stack.enter_context(end) for end in socket.socketpair())
+        commands: tuple[tuple[str, dict[str, Any]], ...] = (
+            ("qmp_capabilities", {}),
+            (
+                "migrate-set-capabilities",
+                {"capabilities": [{"capability": "x-ignore-shared", "state": True}]},
+            ),
+            ("migrate-incoming", {"uri": f"fd:{reader.fileno()}"}),
+        )
+        for name, arguments in commands:
+            ours.sendall(json.dumps({"execute": name, "arguments": arguments}).encode() + b"\n")
+        machine = stack.enter_context(
+            qemu.run(
+                settings,
+                memory=snapshot.memory,
+                scratch=scratch,
+                device=device,
+                start=[*qemu.monitor_arguments(theirs), "-incoming", "defer"],
+                pass_fds=(reader.fileno(), theirs.fileno()),
+            )
+        )
+        reader.close()
+        theirs.close()
+        try:
+            unpack(snapshot.path / "memory", machine.memory)
+            with writer:
+                writer.write((snapshot.path / "state").read_bytes())
+        except (BrokenPipeError, ConnectionError):
+            machine.process.wait()
+            raise machine.failure("the machine could not be restored") from None
+        except OSError as error:
+            raise MachineError(f"the boot snapshot can't be restored: {error}") from None
+        yield machine, ours
