@@ -49,6 +49,10 @@ class Store:
     def valid(self, paths: list[Path]) -> list[Path]:
         return [path for path in paths if path.exists() and path not in self.invalid]
 
+    def add_root(self, path: Path, link: Path) -> None:
+        link.unlink(missing_ok=True)
+        link.symlink_to(path)
+
     def path_info(self, paths: list[Path]) -> dict[Path, PathInfo]:
         return {
             path: PathInfo(
@@ -70,6 +74,8 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.setattr(nix, "STORE", made.path)
     monkeypatch.setattr(nix, "valid", made.valid)
     monkeypatch.setattr(nix, "path_info", made.path_info)
+    monkeypatch.setattr(nix, "add_root", made.add_root)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return made
 
 

@@ -12,11 +12,12 @@ import pytest
 
 import traces
 from conftest import Rewind, Store
-from rewind.cli import caches, nix, recording
+from rewind.cli import caches, nix, places, recording
 from rewind.cli.errors import Interrupted
 from rewind.cli.nix import BuildFailure, Event, LogLine, Message, Phase, Started
 from rewind.cli.recording import Options, Recording
 from rewind.formats.manifest import Manifest, Outcome, Output
+from rewind.formats.schedule import Schedule
 from test_drv import aterm
 from test_manifest import MANIFEST
 from test_render import LINES
@@ -33,7 +34,7 @@ def _defaults(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_help(rewind: Rewind) -> None:
     """Every command is listed with what its own help says first."""
     listed = rewind("--help").out
-    for name in ("nix", "show", "ls", "log", "events", "ps", "replay", "doctor"):
+    for name in ("nix", "show", "ls", "log", "events", "ps", "replay", "fork", "doctor"):
         assert f"\n  {name} " in listed
         result = rewind(name, "--help")
         assert result.status == 0
@@ -258,6 +259,7 @@ class Machine:
     failure: BaseException | None = None
     messages: tuple[str, ...] = ()
     outcome: Outcome = MANIFEST.outcome
+    schedule: Schedule = ()
     options: list[tuple[str, ...]] = attrs.field(factory=list)
     instantiated: list[Options] = attrs.field(factory=list)
 
@@ -279,6 +281,7 @@ class Machine:
         return attrs.evolve(
             MANIFEST,
             drv=str(self.job),
+            schedule=self.schedule,
             outcome=self.outcome,
             outputs=self.outputs,
             messages=self.messages,
@@ -294,7 +297,6 @@ def machine(store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ma
     monkeypatch.setattr(recording, "instantiate", made.instantiate)
     monkeypatch.setattr(nix, "build", made.build)
     monkeypatch.setattr(nix, "config", lambda: {"substituters": []})
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return made
 
 
@@ -467,7 +469,7 @@ def test_nix_without_a_place_for_links(
     # A relative one is ignored.
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert recording.roots() == tmp_path / "home/.local/state/rewind/runs"
+    assert places.roots() == tmp_path / "home/.local/state/rewind/runs"
 
 
 @pytest.mark.parametrize(
@@ -509,6 +511,7 @@ def test_nix_refuses(rewind: Rewind, machine: Machine) -> None:
 
 
 def test_replay(rewind: Rewind, machine: Machine) -> None:
+    machine.schedule = MANIFEST.schedule
     rewind("nix", str(machine.job))
     result = rewind("replay", "@")
     assert result.status == 0

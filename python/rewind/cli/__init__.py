@@ -22,6 +22,7 @@ _COMMANDS = {
     "ps": "A run's processes.",
     "where": "Where a thread is in its program, at a step.",
     "replay": "Make a run again, and compare.",
+    "fork": "Another run, perturbed at a position of one.",
     "doctor": "What works here, and the mend for what does not.",
 }
 

@@ -214,6 +214,12 @@ def path_info(paths: Sequence[Path]) -> dict[Path, PathInfo]:
     }
 
 
+def add_root(path: Path, link: Path) -> None:
+    """Make *link* a link to *path*, which is not collected as garbage while that is there."""
+    # Of a .drv without ^* this is the file itself, and nothing is built.
+    nix("build", "--out-link", str(link), str(path))
+
+
 # --- builds
 
 

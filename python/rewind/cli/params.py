@@ -1,15 +1,21 @@
 """Arguments and options that commands have in common."""
 
+import functools
+import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 from click.shell_completion import CompletionItem
 
 from rewind.cli.errors import Failure
+from rewind.cli.output import UNITS
 from rewind.formats import FormatError, schedule
 from rewind.formats.schedule import Position
+
+SPAN_MAX = 10 * 365 * 86400
+"""Seconds: the longest limit on a run's time that there can be."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,7 +36,7 @@ class RunType(click.ParamType):
         from rewind.cli import runs
 
         try:
-            known = runs.scan()
+            known = [*runs.scan(), *runs.unbuilt()]
         except Failure:
             return []
         items = [CompletionItem(run.short, help=run.name) for run in known]
@@ -64,6 +70,26 @@ class PositionType(click.ParamType):
             raise Failure(str(error)) from None
 
 
+class SpanType(click.ParamType):
+    """A time span as ``10us``, ``1ms`` or ``1.5s``, in ns."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from decimal import Decimal
+
+        if not isinstance(value, str):
+            return value
+        found = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) ?(ns|us|µs|ms|s)", value, re.ASCII)
+        if found is None:
+            raise Failure(f"{value!r} is no time: write 10us, 1ms or 1.5s")
+        # No float has all of these.
+        ns = Decimal(found[1]) * UNITS[found[2].replace("µ", "u")]
+        if ns != ns.to_integral_value() or not 0 < ns <= SPAN_MAX * UNITS["s"]:
+            raise Failure(f"{value} is not a whole number of ns, from 1 to those of 10 years")
+        return int(ns)
+
+
 class ScheduleType(click.ParamType):
     """A schedule as JSON text, or a file with that."""
 
@@ -84,7 +110,34 @@ class ScheduleType(click.ParamType):
 
 
 def run_argument(function: F) -> F:
-    """The argument RUN, as a `rewind.cli.runs.Run`."""
+    """The argument RUN, as a `rewind.cli.runs.Run` that is built by then."""
+    return run_arguments("run")(function)
+
+
+def run_arguments(*names: str) -> Callable[[F], F]:
+    """Arguments RUN, each a `rewind.cli.runs.Run` that is built by then.
+
+    That may take long, and so comes last, when all other arguments have been found good.
+    """
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def wrapper(*args: Any, **arguments: Any) -> Any:
+            from rewind.cli import runs
+
+            for name in names:
+                arguments[name] = runs.built(arguments[name])
+            return function(*args, **arguments)
+
+        for name in reversed(names):
+            wrapper = click.argument(name, metavar="RUN", type=RunType())(wrapper)
+        return cast(F, wrapper)
+
+    return decorate
+
+
+def known_run_argument(function: F) -> F:
+    """The argument RUN, as a `rewind.cli.runs.Run` that may be known and not built."""
     return click.argument("run", metavar="RUN", type=RunType())(function)
 
 

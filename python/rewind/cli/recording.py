@@ -1,7 +1,8 @@
-"""From a job to its run's derivation: the same that ``rewind.lib.run`` gives in a flake."""
+"""From a job to its run: the derivation that ``rewind.lib.run`` gives in a flake, and its build."""
 
 import json
 import os
+import signal
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,10 @@ from rewind.cli import drv as drvs
 from rewind.cli import nix
 from rewind.cli.drv import Derivation
 from rewind.cli.errors import Failure
-from rewind.formats import schedule
+from rewind.cli.nix import BuildFailure
+from rewind.cli.places import directory, roots
+from rewind.cli.progress import watch
+from rewind.formats import FormatError, schedule
 from rewind.formats.manifest import Manifest
 from rewind.formats.schedule import Schedule
 
@@ -66,6 +70,20 @@ class Options:
         return {name: value for name, value in data.items() if value is not None}
 
 
+def job_of(manifest: Manifest) -> Derivation:
+    """The job of a run.
+
+    :raises Failure: if it is not in the store any more.
+    """
+    try:
+        return drvs.read(Path(manifest.drv))
+    except Failure:
+        raise Failure(
+            f"the job of this run, {manifest.drv}, is not in the store: evaluate it again, or"
+            " copy it from where it is"
+        ) from None
+
+
 @attrs.frozen
 class Recording:
     """A run's derivation and its two outputs, whether they exist or not."""
@@ -73,6 +91,46 @@ class Recording:
     drv: Path
     out: Path
     nars: Path
+
+    @classmethod
+    def of(cls, drv: Derivation) -> "Recording":
+        """That of a run's derivation.
+
+        :raises Failure: if it is not one's.
+        """
+        outputs = drv.outputs
+        if not (outputs.get("out") and outputs.get("nars")):
+            raise Failure(f"{drv.path} makes no run")
+        return cls(drv.path, Path(outputs["out"]), Path(outputs["nars"]))
+
+
+@attrs.frozen
+class Request:
+    """What a run's derivation says of it: the job's .drv, and what the run is made with."""
+
+    drv: str
+    options: Options
+
+    @classmethod
+    def read(cls, path: Path) -> "Request":
+        """What the derivation *path* says.
+
+        :raises Failure: if it is no run's.
+        """
+        data = drvs.read(path).attributes
+        try:
+            options = Options(
+                name=data["jobName"],
+                schedule=schedule.from_data(data["schedule"]),
+                epoch=data["epoch"],
+                seed=data["seed"],
+                cores=data["cores"],
+                memory=data["memory"],
+                time_limit=data["timeLimit"],
+            )
+            return cls(data["drv"], options)
+        except (KeyError, FormatError):
+            raise Failure(f"{path} makes no run, or one for another version of rewind") from None
 
 
 def _environment(name: str) -> str:
@@ -139,10 +197,19 @@ def instantiate(job: Derivation, options: Options) -> Recording:
     return Recording(Path(result["drv"]), Path(result["out"]), Path(result["nars"]))
 
 
-def roots() -> Path:
-    """The directory whose links keep runs from being collected as garbage."""
-    state = Path(os.environ.get("XDG_STATE_HOME", ""))
-    # The XDG specification: a relative path is to be ignored.
-    if not state.is_absolute():
-        state = Path.home() / ".local" / "state"
-    return state / "rewind" / "runs"
+def record(job: str, made: Recording) -> None:
+    """Build the run *made* of *job*, with a link to keep it.
+
+    :raises Failure: if that fails.
+    """
+    link = directory(roots()) / made.out.name
+    try:
+        watch(made.drv, f"{made.drv}^*", "--out-link", str(link))
+    except BuildFailure as error:
+        if error.status < 0:
+            reason = f"nix was killed by {signal.Signals(-error.status).name}"
+        elif f"builder for '{made.drv}' failed" in error.log:
+            reason = "the recorder failed"
+        else:
+            reason = "nix could not build what it needs"
+        raise Failure(f"{job} was not recorded: {reason}", error.log) from None

@@ -3,30 +3,38 @@
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from rewind.cli import nix
+from rewind.cli import nix, places
 from rewind.cli.errors import Failure
+from rewind.cli.output import warn
 from rewind.formats.manifest import Manifest
+
+if TYPE_CHECKING:
+    from rewind.cli.recording import Recording
 
 _NAME = re.compile(r"([0-9a-df-np-sv-z]{32})-rewind-run-(.+)")
 _DIGITS = re.compile(r"[0-9a-df-np-sv-z]+")
 SHORT = 8
 """How many characters of a hash a table shows."""
+MOST_KNOWN = 400
+"""How many runs that nobody has built are remembered."""
 
 
 @attrs.frozen
 class Run:
-    """A run in the store."""
+    """A run in the store, or one that is known and not built (see `remember`)."""
 
     path: Path
     hash: str
     """The first 32 characters of its store path's name: what it is known by."""
     name: str
     registered: int = 0
-    """When it came into the store, seconds since 1970."""
+    """When it came into the store, or to be known, seconds since 1970."""
+    drv: Path | None = None
+    """What makes it, if it is not built: then there are no files of it yet."""
 
     @property
     def short(self) -> str:
@@ -51,15 +59,16 @@ class Run:
         return Manifest.load(self.path / "manifest.cbor")
 
 
-def summary(run: Run, manifest: Manifest) -> dict[str, Any]:
-    """What there is to say of *run* in short, for a program."""
+def summary(run: Run, manifest: Manifest | None) -> dict[str, Any]:
+    """What there is to say of *run* in short, for a program; no *manifest*: it is not built."""
     return {
         "hash": run.hash,
         "path": str(run.path),
         "name": run.name,
-        "outcome": attrs.asdict(manifest.outcome),
-        "steps": manifest.steps,
-        "guest_time": manifest.guest_time,
+        "built": manifest is not None,
+        "outcome": attrs.asdict(manifest.outcome) if manifest else None,
+        "steps": manifest.steps if manifest else None,
+        "guest_time": manifest.guest_time if manifest else None,
     }
 
 
@@ -69,6 +78,56 @@ def from_path(path: Path) -> Run | None:
     if found is None or not (path / "manifest.cbor").exists():
         return None
     return Run(path, found[1], found[2].removesuffix(".check"))
+
+
+def remember(made: "Recording") -> None:
+    """See that the run *made* can be found although it is not built.
+
+    Its derivation is kept from being collected as garbage, until there are many later ones.
+
+    :raises Failure: if there can be no link to it.
+    """
+    directory = places.directory(places.known())
+    nix.add_root(made.drv, directory / made.out.name)
+    links = sorted(directory.iterdir(), key=lambda link: link.lstat().st_mtime_ns)
+    for link in links[:-MOST_KNOWN]:
+        link.unlink(missing_ok=True)
+
+
+def unbuilt() -> list[Run]:
+    """The runs that are known and not built, the latest to be known first."""
+    try:
+        links = list(places.known().iterdir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise Failure(f"{places.known()}: {error.strerror}") from None
+    found = []
+    for link in links:
+        name = _NAME.fullmatch(link.name)
+        path = nix.STORE / link.name
+        if name is None or not link.exists() or (path / "manifest.cbor").exists():
+            continue
+        since = int(link.lstat().st_mtime)
+        found.append(Run(path, name[1], name[2], since, link.readlink()))
+    return sorted(found, key=lambda run: (-run.registered, run.path))
+
+
+def built(run: Run) -> Run:
+    """*run*, which is built if it is not: then somebody is told, and waits.
+
+    :raises Failure: if that fails.
+    """
+    if run.drv is None:
+        return run
+    # Imported here: it takes a while, and nearly all runs are built.
+    from rewind.cli import drv as drvs
+    from rewind.cli import recording
+    from rewind.cli.recording import Recording
+
+    warn(f"{run.short}  {run.name} is not built yet: building it")
+    recording.record(run.name, Recording.of(drvs.read(run.drv)))
+    return attrs.evolve(run, drv=None)
 
 
 def scan() -> list[Run]:
@@ -95,6 +154,8 @@ def newest_first() -> list[Run]:
 def find(text: str) -> Run:
     """The run that *text* means: a hash's beginning, ``@``, ``@2``, a name or a path.
 
+    It may be one that is not built, but not by ``@``.
+
     :raises Failure: if there is none, or several.
     """
     if not text:
@@ -103,12 +164,12 @@ def find(text: str) -> Run:
         return _at(text)
     if text.startswith("@"):
         return _nth(text)
-    known = scan()
+    known = [*scan(), *unbuilt()]
     named = [run for run in known if run.name == text]
     candidates = named or [run for run in known if run.hash.startswith(text)]
     if len(candidates) > 1:
         paths = {run.path for run in candidates}
-        candidates = [run for run in newest_first() if run.path in paths]
+        candidates = [run for run in (*newest_first(), *unbuilt()) if run.path in paths]
     match candidates:
         case [run]:
             return run
@@ -123,10 +184,25 @@ def find(text: str) -> Run:
 def _at(text: str) -> Run:
     path = Path(text).resolve()
     for place in (path, *path.parents):
-        run = from_path(place)
+        run = from_path(place) or _from_drv(place)
         if run is not None:
             return run
+    for run in unbuilt():
+        if run.path == path:
+            return run
     raise Failure(f"{text} is not the path of a run")
+
+
+def _from_drv(path: Path) -> Run | None:
+    """The run that the derivation *path* makes, built or not."""
+    if path.suffix != ".drv" or _NAME.fullmatch(path.stem) is None or not path.exists():
+        return None
+    from rewind.cli import drv as drvs
+    from rewind.cli.recording import Recording
+
+    out = Recording.of(drvs.read(path)).out
+    name = _NAME.fullmatch(out.name)
+    return None if name is None else from_path(out) or Run(out, name[1], name[2], drv=path)
 
 
 def _nth(text: str) -> Run:

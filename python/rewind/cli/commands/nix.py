@@ -1,6 +1,5 @@
 """``rewind nix``: record the build of a derivation."""
 
-import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,9 @@ from rewind.cli import drv as drvs
 from rewind.cli import nix, params, recording, render, runs
 from rewind.cli.caches import Answer, Caches, normal_hash
 from rewind.cli.errors import Failure
-from rewind.cli.nix import BuildFailure
 from rewind.cli.output import count, duration, say, say_json, warn
-from rewind.cli.progress import watch
-from rewind.cli.recording import Options, Recording
+from rewind.cli.perturbed import warn_of_no_effect
+from rewind.cli.recording import Options
 from rewind.formats.manifest import Manifest
 from rewind.formats.schedule import Schedule
 from rewind.machine.qemu import MEMORY_MAX, MEMORY_MIN, out_of_memory
@@ -85,30 +83,6 @@ def compare(outputs: dict[str, str], manifest: Manifest) -> list[Comparison]:
     return result
 
 
-def record(job: str, made: Recording) -> None:
-    """Build the run *made* of *job*, with a link to keep it.
-
-    :raises Failure: if that fails.
-    """
-    roots = recording.roots()
-    try:
-        roots.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Failure(
-            f"there can be no links to runs in {roots}: {error.strerror}; XDG_STATE_HOME says where"
-        ) from None
-    try:
-        watch(made.drv, f"{made.drv}^*", "--out-link", str(roots / made.out.name))
-    except BuildFailure as error:
-        if error.status < 0:
-            reason = f"nix was killed by {signal.Signals(-error.status).name}"
-        elif f"builder for '{made.drv}' failed" in error.log:
-            reason = "the recorder failed"
-        else:
-            reason = "nix could not build what it needs"
-        raise Failure(f"{job} was not recorded: {reason}", error.log) from None
-
-
 @click.command("nix")
 @click.argument("job", metavar="DRV|INSTALLABLE")
 @click.option(
@@ -176,13 +150,14 @@ def command(
     made = recording.instantiate(derivation, options)
     known = bool(nix.valid([made.out]))
     begin = time.monotonic()
-    record(derivation.name, made)
+    recording.record(derivation.name, made)
     host_time = time.monotonic() - begin
 
     run = runs.from_path(made.out)
     if run is None:
         raise Failure(f"{made.out} is not a run: its manifest is missing")
     manifest = run.manifest()
+    no_effect = warn_of_no_effect(manifest.schedule, run)
     comparisons = compare(derivation.outputs, manifest)
     for comparison in comparisons:
         for answer in comparison.caches:
@@ -195,11 +170,13 @@ def command(
                 "host_time": round(host_time * 1e9),
                 "was_known": known,
                 "messages": list(manifest.messages),
+                "without_effect": no_effect,
                 "outputs": {c.name: _data(c) for c in comparisons},
             }
         )
     else:
-        _print(run, manifest, None if known else host_time, comparisons)
+        print_run(run, manifest, None if known else host_time)
+        _print(comparisons)
     if not manifest.outcome.success and out_of_memory(manifest.messages):
         raise Failure(
             f"the build failed as memory ran out, and the machine had {manifest.memory:,} MiB:"
@@ -227,9 +204,8 @@ def _data(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _print(
-    run: runs.Run, manifest: Manifest, host_time: float | None, comparisons: list[Comparison]
-) -> None:
+def print_run(run: runs.Run, manifest: Manifest, host_time: float | None) -> None:
+    """Say what came of a recording, which took *host_time* s unless the run was there."""
     say(f"{run.hash}  {run.name}")
     how_long = "already recorded" if host_time is None else f"{host_time:,.1f} s of host time"
     steps = count(manifest.steps, "step")
@@ -240,6 +216,9 @@ def _print(
         say(f"the machine had {manifest.memory:,} MiB: --memory gives it more")
     if manifest.outcome.kind == "timed-out":
         say(f"the limit was {manifest.time_limit:,} s: --time-limit sets another")
+
+
+def _print(comparisons: list[Comparison]) -> None:
     for comparison in comparisons:
         if comparison.nar_hash is None:
             say(f"{comparison.name}: not made")

@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from rewind.analysis.difference import first_difference
-from rewind.cli import drv as drvs
 from rewind.cli import nix, params, recording
 from rewind.cli.commands.events import as_data
 from rewind.cli.difference import line
@@ -31,14 +30,7 @@ def derivation(run: Run) -> Path:
     if deriver is not None and nix.valid([deriver]):
         return deriver
     manifest = run.manifest()
-    try:
-        job = drvs.read(Path(manifest.drv))
-    except Failure:
-        raise Failure(
-            f"the job of this run, {manifest.drv}, is not in the store: evaluate it again, or"
-            " copy it from where it is"
-        ) from None
-    made = recording.instantiate(job, Options.of(manifest))
+    made = recording.instantiate(recording.job_of(manifest), Options.of(manifest))
     if made.out != run.path:
         raise Failure(
             f"another version of rewind made this run; this one would make {made.out.name}:"

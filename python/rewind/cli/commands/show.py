@@ -2,53 +2,67 @@
 
 import json
 import shlex
+from typing import Any
 
 import attrs
 import click
 
 from rewind.cli import params, recording
 from rewind.cli.output import say, say_json
-from rewind.cli.recording import Options
+from rewind.cli.recording import Options, Request
 from rewind.cli.runs import Run
 from rewind.formats import schedule
-from rewind.formats.manifest import Manifest
 
 
-def command_line(manifest: Manifest, defaults: Options) -> list[str]:
+def command_line(request: Request, defaults: Options) -> list[str]:
     """The words that make the run again; options that are as by default are left out.
 
     The epoch, the clock and the name are always there: they say what the run is.
     """
+    options = request.options
     words = [
         "rewind",
         "nix",
-        manifest.drv,
+        request.drv,
         "--epoch",
-        str(manifest.epoch),
+        str(options.epoch),
         "--clock",
         "instructions",
     ]
     for option in ("seed", "cores", "memory", "time_limit"):
-        value = getattr(manifest, option)
+        value = getattr(options, option)
         if value != getattr(defaults, option):
             words += ["--" + option.replace("_", "-"), str(value)]
-    if manifest.schedule:
-        text = json.dumps(schedule.to_data(manifest.schedule), separators=(",", ":"))
+    if options.schedule:
+        text = json.dumps(schedule.to_data(options.schedule), separators=(",", ":"))
         words += ["--schedule", text]
-    return [*words, "--name", manifest.name]
+    return [*words, "--name", str(options.name)]
 
 
 @click.command("show")
-@params.run_argument
+@params.known_run_argument
 @params.json_option
 def command(run: Run, as_json: bool) -> None:
     """The command line that makes RUN again, and its hash."""
-    manifest = run.manifest()
-    words = command_line(manifest, recording.defaults())
+    if run.drv is None:
+        manifest = run.manifest()
+        request = Request(manifest.drv, Options.of(manifest))
+        data: dict[str, Any] = attrs.asdict(manifest)
+    else:
+        request = Request.read(run.drv)
+        data = {"drv": request.drv, **attrs.asdict(request.options)}
+    words = command_line(request, recording.defaults())
     if as_json:
-        data = attrs.asdict(manifest)
-        data["schedule"] = schedule.to_data(manifest.schedule)
-        say_json({"hash": run.hash, "path": str(run.path), "command": words, **data})
+        data["schedule"] = schedule.to_data(request.options.schedule or ())
+        say_json(
+            {
+                "hash": run.hash,
+                "path": str(run.path),
+                "built": run.drv is None,
+                "command": words,
+                **data,
+            }
+        )
         return
     say(shlex.join(words))
     say(f"# {run.hash}")

@@ -1,0 +1,29 @@
+"""How two runs ended, compared."""
+
+from collections.abc import Iterator
+
+import attrs
+
+from rewind.formats.manifest import Manifest
+
+NOT_MADE = "not made"
+
+
+@attrs.frozen
+class Difference:
+    """Something that two runs do not have in common, with what it is in each."""
+
+    what: str
+    first: str
+    second: str
+
+
+def differences(first: Manifest, second: Manifest) -> Iterator[Difference]:
+    """What of the outcome differs: how the job ended, and what of each output was made."""
+    if first.outcome != second.outcome:
+        yield Difference("outcome", str(first.outcome), str(second.outcome))
+    for name in dict.fromkeys((*first.outputs, *second.outputs)):
+        one, other = (manifest.outputs.get(name) for manifest in (first, second))
+        hashes = [NOT_MADE if output is None else output.nar_hash for output in (one, other)]
+        if hashes[0] != hashes[1]:
+            yield Difference(name, *hashes)
