@@ -20,7 +20,7 @@ from rewind.formats.manifest import Manifest, Outcome, Output
 from rewind.formats.schedule import Schedule
 from test_drv import aterm
 from test_manifest import MANIFEST
-from test_render import LINES
+from test_render import LINES, WOKEN
 
 PACKAGE = Path(nix.__file__).parents[1]
 DEFAULTS = Options(schedule=(), epoch=1_791_331_200, seed="", cores=1, memory=1024, time_limit=3600)
@@ -169,6 +169,20 @@ def test_events(rewind: Rewind, store: Store) -> None:
     part = rewind("events", "@", "--from", "2+100", "--to", "6").out
     assert part == "\n".join([" 3  1          … openat = 3", *LINES.splitlines()[3:5], ""])
     assert rewind("events", "@", "--from", "7", "--to", "3").out == ""
+
+
+def test_events_with_wakes(rewind: Rewind, store: Store) -> None:
+    store.add_run("1", "x", traces.woken())
+    assert rewind("events", "@").out == WOKEN
+    part = rewind("events", "@", "--wakes", "--from", "11", "--to", "12").out
+    assert part == (
+        "11  1          sleeps, next is other (swapper)\n12  other      wakes 1/2 (interrupt)\n"
+    )
+    # For a program there is no such choice.
+    assert rewind("events", "@", "--json", "--from", "12", "--to", "12").out == (
+        '{"step": 12, "time": 1000800, "pid": 0, "tid": 0, "type": "wake", "woken_pid": 1,'
+        ' "woken_tid": 2, "interrupt": true}\n'
+    )
 
 
 def test_events_json(rewind: Rewind, store: Store) -> None:

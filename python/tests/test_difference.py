@@ -43,3 +43,9 @@ def test_line(tmp_path: Path) -> None:
         assert line(reader, 8) == ' 8             700  2          write(1, "line\\n\\xff")'
         assert line(reader, 9) == " 9             710  2          … write = 6"
         assert line(reader, 21) == "the trace has ended"
+
+
+def test_line_of_a_wake(tmp_path: Path) -> None:
+    """It is one of the records that may differ."""
+    with TraceReader(traces.write(tmp_path / "trace", traces.woken())) as reader:
+        assert line(reader, 4) == " 4             450  1/2        wakes 1"

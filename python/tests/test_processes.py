@@ -117,6 +117,23 @@ def test_after_the_end(tmp_path: Path) -> None:
     assert states(found) == {1: ("ready", 4, ""), 2: ("ended", 2, "")}
 
 
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        (3, {1: ("waits", 2), 2: ("runs", 2)}),
+        (4, {1: ("ready", 4), 2: ("runs", 2)}),
+        (11, {1: ("waits", 11), 2: ("waits", 9)}),
+        (12, {1: ("waits", 11), 2: ("ready", 12)}),
+        (15, {1: ("ready", 15), 2: ("runs", 13)}),
+    ],
+)
+def test_who_was_woken_is_ready(
+    tmp_path: Path, step: int, expected: dict[int, tuple[str, int]]
+) -> None:
+    found = states(at(tmp_path, traces.woken(), step))
+    assert {tid: (state, since) for tid, (state, since, _) in found.items()} == expected
+
+
 def test_made_from_outside(tmp_path: Path) -> None:
     """A process by init, a thread by the kernel."""
     found = at(tmp_path, [fork(0, 1), fork(0, 2, child_pid=1), fork(0, 9, child_pid=8)])

@@ -1,6 +1,7 @@
 """Records as lines."""
 
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,37 @@ LINES = """\
 """
 
 
+WOKEN = """\
+ 0  1          starts thread 2
+ 1  1          futex(0x7f0000, FUTEX_WAIT|PRIVATE, 0, 0, NULL, 0)
+ 2  1          sleeps, next is 1/2 (pool)
+ 3  1/2        futex(0x7f0000, FUTEX_WAKE|PRIVATE, 1, 0, NULL, 0) = 1
+ 6  1/2        write(1, "sum")
+ 7  1/2        perturbation: stall of 1,000,000 ns at 0x401234 (in the kernel, 0xffffffff81000123)
+ 8  1/2        … write = 3
+ 9  1/2        blocked, next is 1 (pool)
+10  1          … futex = 0
+11  1          sleeps, next is other (swapper)
+13  other      preempted, next is 1/2 (pool)
+14  1/2        sendto(5, 0x7f3000, 1, 0, NULL, 0) = 1
+17  1/2        exited 0
+"""
+
+WAKES = [
+    [
+        " 3  1/2        futex(0x7f0000, FUTEX_WAKE|PRIVATE, 1, 0, NULL, 0)",
+        " 4  1/2        wakes 1",
+        " 5  1/2        … futex = 1",
+    ],
+    ["12  other      wakes 1/2 (interrupt)"],
+    [
+        "14  1/2        sendto(5, 0x7f3000, 1, 0, NULL, 0)",
+        "15  1/2        wakes 1 (interrupt)",
+        "16  1/2        … sendto = 1",
+    ],
+]
+
+
 def text(records: list[bytes], size: int = 4, **options: int) -> str:
     lines = Lines(start=traces.START, steps=len(records), **options)  # type: ignore[arg-type]
     return b"".join(join(map(lines, traces.frames(records, size)))).decode()
@@ -50,6 +82,27 @@ def line(*records: bytes) -> str:
 def test_lines(size: int) -> None:
     """However the records are put into frames."""
     assert text(traces.sample(), size) == LINES
+
+
+@pytest.mark.parametrize("size", range(1, 19))
+def test_wakes_are_left_out(size: int) -> None:
+    """Then they do not come between a call and its result, wherever a frame begins."""
+    assert text(traces.woken(), size) == WOKEN
+
+
+@pytest.mark.parametrize("size", range(1, 19))
+def test_wakes(size: int) -> None:
+    every = text(traces.woken(), size, wakes=True).splitlines()
+    assert len(every) == 18
+    for lines in WAKES:
+        at = every.index(lines[0])
+        assert every[at : at + len(lines)] == lines
+
+
+def test_range_of_wakes() -> None:
+    """A range that has nothing to show is empty."""
+    assert text(traces.woken(), first=4, last=4) == ""
+    assert text(traces.woken(), first=4, last=4, wakes=True) == " 4  1/2        wakes 1\n"
 
 
 def test_times() -> None:
@@ -219,14 +272,16 @@ def test_names_are_one_line() -> None:
     assert "\n" not in line(traces.record(1, 1, 1, payload=b"a\nb"))
 
 
-@given(st.data())
+@pytest.mark.parametrize("made", [traces.sample, traces.woken])
+@given(data=st.data())
 @settings(deadline=None)
-def test_damage(data: st.DataObject) -> None:
+def test_damage(made: Callable[[], list[bytes]], data: st.DataObject) -> None:
     """Damaged records are rendered or refused; nothing else happens."""
-    content = bytearray(b"".join(traces.sample()))
+    whole = made()
+    content = bytearray(b"".join(whole))
     content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
     try:
-        Lines(start=0, steps=21)(Frame(0, 0, 21, bytes(content)))
+        Lines(start=0, steps=len(whole))(Frame(0, 0, len(whole), bytes(content)))
     except FormatError as error:
         assert "damaged at step" in str(error)
 

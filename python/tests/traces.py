@@ -71,6 +71,11 @@ def end(tid: int, code: int, comm: bytes, last: bool = True, pid: int = 0, **mor
     return record(7, pid or tid, tid, code, struct.pack("16s", comm), flags=int(last), **more)
 
 
+def wake(tid: int, woken: int, pid: int = 0, woken_pid: int = 0, **more: int) -> bytes:
+    """Of an interrupt with ``flags=1``."""
+    return record(11, pid or tid, tid, woken, struct.pack("<I", woken_pid or woken), **more)
+
+
 def frames(records: Iterable[bytes], size: int = 4) -> list[Frame]:
     """Frames of *size* records each."""
     everything = list(records)
@@ -118,7 +123,7 @@ def write(path: Path, records: list[bytes], size: int = 4) -> Path:
 
 
 def sample() -> list[bytes]:
-    """A record of every type, as in a small build: a shell that starts a thread's program."""
+    """A small build: a shell that starts a thread's program. A record of every type but wake."""
     path = detail(1, 1, b"/nix/store/hello")
     return [
         record(1, 1, 1, payload=b"job starts", time=0),
@@ -142,4 +147,29 @@ def sample() -> list[bytes]:
         enter(1, 61, -1, 0, 0, 0, time=1500),
         leave(1, 61, -10, time=1600),
         end(1, 0x300, b"sh", time=1700),
+    ]
+
+
+def woken() -> list[bytes]:
+    """What version 2 added: tasks that wait for each other, and a perturbation's place."""
+    stall = struct.pack("<QQQ", 1_000_000, 0xFFFFFFFF81000123, 0x401234)
+    return [
+        fork(1, 2, 0x3D0F00, child_pid=1, time=100),
+        enter(1, 202, 0x7F0000, 0x80, 0, time=200),
+        switch(1, 2, b"pool", state=1, next_pid=1, time=300),
+        enter(2, 202, 0x7F0000, 0x81, 1, pid=1, time=400),
+        wake(2, 1, pid=1, time=450),
+        leave(2, 202, 1, pid=1, time=500),
+        enter(2, 1, 1, 0x7F2000, 3, more=detail(1, 2, b"sum"), pid=1, time=600),
+        record(10, 1, 2, 1, stall, time=650),
+        leave(2, 1, 3, pid=1, time=700),
+        switch(2, 1, b"pool", state=0x402, pid=1, time=800),
+        leave(1, 202, 0, time=900),
+        switch(1, 0, b"swapper", state=1, time=1000),
+        wake(0, 2, woken_pid=1, flags=1, time=1_000_800),
+        switch(0, 2, b"pool", next_pid=1, time=1_000_900),
+        enter(2, 44, 5, 0x7F3000, 1, 0, 0, 0, pid=1, time=1_001_000),
+        wake(2, 1, pid=1, flags=1, time=1_001_100),
+        leave(2, 44, 1, pid=1, time=1_001_200),
+        end(2, 0, b"pool", pid=1, time=1_001_300),
     ]

@@ -6,7 +6,7 @@ import attrs
 
 from rewind.cli import render
 from rewind.formats import trace
-from rewind.formats.trace import Exec, Fork, Raw, Switch, TaskEnd, TraceReader
+from rewind.formats.trace import Exec, Fork, Raw, Switch, TaskEnd, TraceReader, Wake
 
 
 @attrs.define
@@ -102,6 +102,8 @@ class History:
                 self._end(record, thread)
             case Switch():
                 self._switch(record, thread)
+            case Wake():
+                self._wake(record)
 
     def _fork(self, record: Fork) -> None:
         child = Thread(record.child_tid, record.step, since=record.step)
@@ -146,6 +148,11 @@ class History:
         following = self._thread(record.next_pid, record.next_tid, record.step)
         if following is not None:
             following.name, following.state, following.since = record.name, "runs", record.step
+
+    def _wake(self, record: Wake) -> None:
+        woken = self._thread(record.woken_pid, record.woken_tid, record.step)
+        if woken is not None:
+            woken.state, woken.since = "ready", record.step
 
     def finish(self) -> None:
         """Fill in what each thread is doing."""

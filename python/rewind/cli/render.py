@@ -326,8 +326,14 @@ def describe(record: trace.Record) -> str:
             return f"sends {signal_name(record.signal)} to {to}"
         case trace.Perturbed():
             what = f"stall of {record.ns:,} ns" if record.kind == "stall" else record.kind
+            where = f"{record.ip:#x}"
+            if record.user_ip not in (0, record.ip):
+                where = f"{record.user_ip:#x} (in the kernel, {where})"
             why = ", but nothing ran" if record.nothing else ""
-            return f"perturbation: {what} at {record.ip:#x}{why}"
+            return f"perturbation: {what} at {where}{why}"
+        case trace.Wake():
+            how = " (interrupt)" if record.interrupt else ""
+            return f"wakes {task(record.woken_pid, record.woken_tid)}{how}"
         case _:
             raise TypeError(record)
 
@@ -351,6 +357,9 @@ def join(blocks: Iterable[Block]) -> Iterator[bytes]:
     """The text of *blocks*, which follow each other."""
     tail: int | None = None
     for block in blocks:
+        if not block.head and not block.text:
+            # Nothing of the frame is shown.
+            continue
         if block.head:
             owner, after, alone = block.head
             if owner == tail:
@@ -373,14 +382,23 @@ class Lines:
     """Renders frames as lines: ``STEP  PID/TID  what``; with *time*, ns before the task.
 
     Only steps from *first* to *last* (included) are rendered. *start* is the job's start, *steps*
-    how many there are in all, which makes the width of the first column.
+    how many there are in all, which makes the width of the first column. Wake-ups are left out
+    unless *wakes*: most come in the middle of a call, whose result would need a line of its own.
     """
 
     def __init__(
-        self, *, start: int, steps: int, first: int = 0, last: int = 1 << 64, time: bool = False
+        self,
+        *,
+        start: int,
+        steps: int,
+        first: int = 0,
+        last: int = 1 << 64,
+        time: bool = False,
+        wakes: bool = False,
     ) -> None:
         self._start, self._first, self._last = start, first, last
         self._time = time
+        self._hidden = None if wakes else trace.WAKE
         self._width = len(str(max(steps - 1, 0)))
         self._tasks: dict[int, str] = {}
         # From a record's aux and payload to its text.
@@ -445,6 +463,7 @@ class Lines:
         enters, exits, others = self._enters.get, self._exits.get, self._others.get
         tasks = self._tasks.get
         width, start, with_time = self._width, self._start, self._time
+        hidden = self._hidden
         out: list[str] = []
         add = out.append
         head: tuple[int, str, str] | None = None
@@ -469,6 +488,9 @@ class Lines:
                         calling = None
                         at = end
                         continue
+                elif kind == hidden:
+                    at = self._checked(step, data, at)[1]
+                    continue
                 else:
                     text = others(data[at + 8 : end]) or self._other(step, data, at)
                 at = end

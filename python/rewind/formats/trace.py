@@ -30,7 +30,8 @@ import zstandard
 
 from rewind.formats import FormatError
 
-VERSION = 1
+VERSION = 2
+"""What is written. Version 1 has no `Wake` and no `Perturbed.user_ip`, and is read as well."""
 LEVEL = 3
 """Of zstd's compression."""
 
@@ -55,7 +56,7 @@ SIZE_EXTRA = 8
 REASONS = {1: "finished", 2: "stalled", 3: "timed out", 4: "stopped"}
 """Why a trace ended, by `End.reason`."""
 
-MARK, ENTER, EXIT, SWITCH, FORK, EXEC, TASK_END, DELIVERED, SENT, PERTURBED = range(1, 11)
+MARK, ENTER, EXIT, SWITCH, FORK, EXEC, TASK_END, DELIVERED, SENT, PERTURBED, WAKE = range(1, 12)
 """The types of records."""
 
 
@@ -340,7 +341,9 @@ class SignalSent(Record):
 class Perturbed(Record):
     """The schedule changes the run: *kind* is "stall" (for *ns*) or "reschedule".
 
-    *nothing*: no task of the job was running, and so nothing was done.
+    *ip* is the instruction it interrupts, *user_ip* where the task is in user mode: the same, or
+    where the kernel that was interrupted returns to; 0 if that is not known. *nothing*: no task
+    of the job was running, and so nothing was done.
     """
 
     type: ClassVar[str] = "perturbation"
@@ -348,7 +351,25 @@ class Perturbed(Record):
     kind: str
     ns: int
     ip: int
+    user_ip: int
     nothing: bool
+
+
+@attrs.frozen(kw_only=True)
+class Wake(Record):
+    """The task makes another one of the job, which waited or was stopped, runnable.
+
+    There is exactly one for each `Switch` that leaves a task in a state other than 0, unless it
+    ends; none for a task that is woken before it was switched from. *interrupt*: it is done in an
+    interrupt, a timer's for instance. The record then is of no task, unless the interrupt
+    goes on with what the running task began: it sends over the loopback device.
+    """
+
+    type: ClassVar[str] = "wake"
+
+    woken_pid: int
+    woken_tid: int
+    interrupt: bool
 
 
 _DETAIL = struct.Struct("<BBH")
@@ -359,6 +380,8 @@ _FORK = struct.Struct("<IIQ")
 _DELIVERED = struct.Struct("<iI")
 _SENT = struct.Struct("<IIi")
 _PERTURBED = struct.Struct("<QQ")
+_USER_IP = struct.Struct("<Q")
+_WAKE = struct.Struct("<I")
 
 
 def text(data: bytes) -> str:
@@ -444,7 +467,16 @@ def _perturbed(flags: int, aux: int, data: bytes, at: int, end: int) -> tuple[ty
     kind = {1: "stall", 2: "reschedule"}.get(aux)
     if kind is None:
         raise FormatError(f"a perturbation has the unknown kind {aux}")
-    return Perturbed, {"kind": kind, "ns": ns, "ip": ip, "nothing": bool(flags & 1)}
+    fields = {"kind": kind, "ns": ns, "ip": ip, "user_ip": 0, "nothing": bool(flags & 1)}
+    at += _PERTURBED.size
+    if end - at >= _USER_IP.size:
+        (fields["user_ip"],) = _USER_IP.unpack_from(data, at)
+    return Perturbed, fields
+
+
+def _wake(flags: int, aux: int, data: bytes, at: int, end: int) -> tuple[type[Record], Any]:
+    (pid,) = _WAKE.unpack_from(data, at)
+    return Wake, {"woken_pid": pid, "woken_tid": aux, "interrupt": bool(flags & 1)}
 
 
 _Reader = Callable[[int, int, bytes, int, int], tuple[type[Record], Any]]
@@ -459,6 +491,7 @@ _READERS: dict[int, tuple[int, _Reader]] = {
     DELIVERED: (_DELIVERED.size, _delivered),
     SENT: (_SENT.size, _sent),
     PERTURBED: (_PERTURBED.size, _perturbed),
+    WAKE: (_WAKE.size, _wake),
 }
 MIN_SIZES = {kind: RECORD.size + size for kind, (size, _) in _READERS.items()}
 """The fewest bytes (time included) of a record, by type."""
@@ -601,9 +634,9 @@ class TraceReader:
         magic, version, _ = _HEADER.unpack(self._read(_HEADER.size, 0))
         if magic != _MAGIC:
             raise self._error("this is no trace")
-        if version != VERSION:
+        if not 1 <= version <= VERSION:
             raise self._error(
-                f"the trace is of version {version}; this rewind reads version {VERSION}"
+                f"the trace is of version {version}; this rewind reads versions up to {VERSION}"
             )
         if size < _HEADER.size + _FOOTER.size:
             raise self._error("the trace is cut short")

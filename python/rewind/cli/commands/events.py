@@ -70,10 +70,12 @@ def as_data(record: trace.Record) -> dict[str, Any]:
     return {**head, "type": record.type, **data}
 
 
-def lines(reader: TraceReader, first: int, last: int, *, time: bool = False) -> Iterator[bytes]:
+def lines(
+    reader: TraceReader, first: int, last: int, *, time: bool = False, wakes: bool = False
+) -> Iterator[bytes]:
     """The steps from *first* to *last* as lines, in blocks."""
     render_frame = Lines(
-        start=reader.end.start, steps=reader.steps, first=first, last=last, time=time
+        start=reader.end.start, steps=reader.steps, first=first, last=last, time=time, wakes=wakes
     )
 
     def work(number: int) -> tuple[bytes, bytes]:
@@ -113,19 +115,27 @@ def _map(
 @click.option("--from", "first", type=params.PositionType(), help="Begin there: STEP or STEP+N.")
 @click.option("--to", "last", type=params.PositionType(), help="End there, included.")
 @click.option("--time", is_flag=True, help="Show the guest's time, in ns since the job's start.")
+@click.option("--wakes", is_flag=True, help="Show also who makes whom runnable.")
 @params.json_option
 def command(
-    run: Run, first: Position | None, last: Position | None, time: bool, as_json: bool
+    run: Run,
+    first: Position | None,
+    last: Position | None,
+    time: bool,
+    wakes: bool,
+    as_json: bool,
 ) -> None:
     """What RUN's programs did: a line an event, its step first, then process/thread.
 
     A call and its result are one line if nothing happened in between; else the result has a
-    line of its own, with an ellipsis. With --json, each line is an object.
+    line of its own, with an ellipsis. With --json, each line is an object, and none is left out.
     """
     with TraceReader(run.trace) as reader:
         begin, end = step_range(reader, first, last)
         sys.stdout.flush()
         sys.stdout.buffer.writelines(
-            json_lines(reader, begin, end) if as_json else lines(reader, begin, end, time=time)
+            json_lines(reader, begin, end)
+            if as_json
+            else lines(reader, begin, end, time=time, wakes=wakes)
         )
         sys.stdout.buffer.flush()
