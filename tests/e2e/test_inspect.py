@@ -146,7 +146,7 @@ def test_log_says_at_which_step_a_line_was_written(session: Session, hello: Reco
 
 def test_events_has_a_line_a_record(session: Session, hello: Recorded) -> None:
     steps = session.rewind("show", hello.hash, "--json").json["steps"]
-    every = good(session.rewind("events", hello.hash)).out.splitlines()
+    every = good(session.rewind("events", hello.hash, "--wakes")).out.splitlines()
     assert every[0].split()[0] == "0"
     assert "exec" in every[0] or "exec" in every[1], every[:3]
     objects = [
@@ -156,6 +156,12 @@ def test_events_has_a_line_a_record(session: Session, hello: Recorded) -> None:
     assert [record["step"] for record in objects] == list(range(steps))
     # A call and its result can share a line.
     assert steps / 2 <= len(every) <= steps
+    wakes = [record["step"] for record in objects if record["type"] == "wake"]
+    assert wakes
+    assert [int(line.split()[0]) for line in every if line.split()[2] == "wakes"] == wakes
+    fewer = good(session.rewind("events", hello.hash)).out.splitlines()
+    assert not any(line.split()[2] == "wakes" for line in fewer)
+    assert len(fewer) <= len(every) - len(wakes)
 
 
 def test_events_of_a_range(session: Session, hello: Recorded) -> None:

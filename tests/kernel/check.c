@@ -18,6 +18,8 @@ int main(int argc, char **argv)
 		return wait_by(argv[2]);
 	if (!strcmp(what, "turns"))
 		return turns(argv[2]);
+	if (!strcmp(what, "wakes"))
+		return wakes(argv[2]);
 	if (!strcmp(what, "hog"))
 		return memory_hog();
 	if (!strcmp(what, "calls"))

@@ -28,6 +28,9 @@ int wait_by(const char *how);
 /* Threads that compete for the CPU, for perturbations. */
 int turns(const char *how);
 
+/* A thread that waits, woken up in a way that has a name. */
+int wakes(const char *how);
+
 /* Takes all the memory there is. */
 int memory_hog(void);
 

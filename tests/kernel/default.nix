@@ -45,7 +45,7 @@ stdenv.mkDerivation {
     flags="-static -O2 -Wall -Wextra -Werror"
     mkdir root
     $CC $flags -I${driver} -o root/init init.c
-    $CC $flags -o root/check calls.c check.c cpus.c features.c turns.c wait.c
+    $CC $flags -o root/check calls.c check.c cpus.c features.c turns.c wait.c wakes.c
     python3 make_initrd.py initrd root/init root/check
     runHook postBuild
   '';

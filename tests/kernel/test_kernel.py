@@ -123,6 +123,7 @@ def run(
             else:
                 records.extend(trace.decode(item))
     assert end is not None
+    check_wakes(records)
     return Run(
         log=channel(0),
         result=channel(1),
@@ -132,6 +133,26 @@ def run(
         raw=(scratch / "trace").read_bytes(),
         records=tuple(records),
     )
+
+
+def check_wakes(records: Sequence[trace.Record]) -> None:
+    """Whoever gets the CPU could run, and was woken up once if it could not before."""
+    runnable = {1}
+    waiting: set[int] = set()
+    for record in records:
+        match record:
+            case trace.Fork():
+                runnable.add(record.child_tid)
+                waiting.discard(record.child_tid)
+            case trace.Wake():
+                assert record.woken_tid in waiting, record
+                waiting.remove(record.woken_tid)
+                runnable.add(record.woken_tid)
+            case trace.Switch():
+                if record.pid and record.state:
+                    runnable.remove(record.tid)
+                    waiting.add(record.tid)
+                assert not record.next_pid or record.next_tid in runnable, record
 
 
 def test_features(tmp_path: Path) -> None:
@@ -270,6 +291,32 @@ def test_calls(tmp_path: Path) -> None:
             assert (record.pid, record.tid) == running
 
 
+@pytest.mark.parametrize(
+    ("how", "waker", "interrupt"),
+    [
+        ("pipe", 1, False),
+        ("futex", 1, False),
+        ("signal", 1, False),
+        # The task that sends receives as well, in a softirq.
+        ("datagram", 1, True),
+        # The first thread is running then, and has nothing to do with it.
+        ("timer", 0, True),
+    ],
+)
+def test_wakes(tmp_path: Path, how: str, waker: int, interrupt: bool) -> None:
+    got = run(tmp_path, "wakes", how)
+    assert (got.log, got.result) == ("", "exited 0\n")
+    first, second = (
+        [(w.pid, w.tid, w.interrupt) for w in got.of(trace.Wake) if w.woken_tid == tid]
+        for tid in (1, 2)
+    )
+    assert second == [(waker, waker, interrupt)]
+    assert all(w.woken_pid == 1 for w in got.of(trace.Wake))
+    # From its sleep, and when it waits for the other's end, if it does.
+    assert first[0] == (0, 0, True)
+    assert first[1:] in ([], [(1, 2, False)])
+
+
 def _step(got: Run) -> int:
     """The step at which `turns` calls getppid: from there on its threads only count."""
     ((enter, _),) = got.calls(GETPPID)
@@ -295,11 +342,29 @@ def test_stall(tmp_path: Path) -> None:
     assert (one.kind, one.ns, one.nothing, one.pid) == ("stall", 3_000_000, False, 1)
     assert (two.kind, two.ns, two.nothing, two.pid) == ("stall", 4_000_000, False, 1)
     assert stalled.result == "exited 0\n"
+    # In user mode.
+    assert one.user_ip == one.ip < 1 << 47
+    # A task that is stalled cannot run, and then can again.
+    left, back = [r for r in stalled.records if r.step > two.step][:2]
+    assert isinstance(left, trace.Switch) and (left.tid, left.next_tid) == (1, 0)
+    assert left.state
+    assert isinstance(back, trace.Wake)
+    assert (back.pid, back.woken_tid, back.interrupt) == (0, 1, True)
     # Until then it is the same run. The stalls take as long as they say: a task that spends the
     # time counting is interrupted by ticks, which an idle CPU does without.
     assert stalled.records[: step + 2] == plain.records[: step + 2]
     extra = stalled.time - plain.time
     assert 6_950_000 <= extra < 7_200_000
+
+
+def test_place_of_a_perturbation(tmp_path: Path) -> None:
+    """In the kernel, it is where the task returns to."""
+    plain = run(tmp_path / "plain", "turns", "0")
+    ((enter, _),) = plain.calls(GETPPID)
+    got = run(tmp_path / "stalled", "turns", "0", schedule=[f"{enter.step} 1 stall 1000"])
+    (stall,) = got.of(trace.Perturbed)
+    assert stall.ip >= 1 << 63
+    assert stall.user_ip == enter.ip
 
 
 def test_stall_lets_others_run(tmp_path: Path) -> None:
@@ -351,7 +416,7 @@ def test_reschedule_returns_early(tmp_path: Path) -> None:
     got = run(tmp_path / "early", "turns", "short", schedule=[f"{step} 50000 reschedule 0"])
     (perturbed,) = got.of(trace.Perturbed)
     assert (perturbed.tid, perturbed.nothing) == (2, False)
-    switches = [r for r in got.of(trace.Switch) if r.step > perturbed.step]
+    switches = [r for r in got.of(trace.Switch) if r.step > perturbed.step and r.next_tid]
     (ended,) = [r for r in got.of(trace.TaskEnd) if r.tid == 3]
     back = next(r for r in switches if r.next_tid == 2)
     assert switches[0].next_tid == 3
@@ -366,6 +431,7 @@ def test_perturbation_of_nothing(tmp_path: Path) -> None:
     got = run(tmp_path / "idle", "wait", "sleep", schedule=[f"{step} 5000000000 stall 1000000"])
     (perturbed,) = got.of(trace.Perturbed)
     assert perturbed.nothing and (perturbed.pid, perturbed.tid) == (0, 0)
+    assert perturbed.user_ip == 0
     assert got.result == "exited 0\n"
 
 

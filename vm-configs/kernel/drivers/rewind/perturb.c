@@ -20,6 +20,7 @@
 #include <linux/irq_work.h>
 #include <linux/jiffies.h>
 #include <linux/sched/stat.h>
+#include <linux/sched/task_stack.h>
 #include <linux/task_work.h>
 #include <linux/wait.h>
 #include <asm/hw_irq.h>
@@ -145,6 +146,8 @@ static void report(u32 kind, u64 ns, bool done)
 	payload = (u64 *)rec->payload;
 	*payload++ = ns;
 	*payload++ = get_irq_regs()->ip;
+	/* where the task goes on in user mode: the same if that was interrupted */
+	*payload++ = rewind_current.pid ? task_pt_regs(current)->ip : 0;
 	rewind_commit(rec, payload);
 }
 

@@ -47,6 +47,7 @@ enum rewind_type {
 	REWIND_DELIVERED,
 	REWIND_SENT,
 	REWIND_PERTURBATION,
+	REWIND_WAKE,
 };
 
 struct rewind_record {
@@ -86,7 +87,8 @@ extern void *rewind_area;
 
 /*
  * A record is written where the device reads it. Interrupts are off from begin
- * to commit: an interrupt may report a signal.
+ * to commit: an interrupt may report a signal or a wake-up. What is done in
+ * between reports nothing itself: user memory is read without handling faults.
  */
 static inline struct rewind_record *
 rewind_begin(enum rewind_type type, u8 flags, struct rewind_ids ids, u32 aux)

@@ -6,6 +6,7 @@
  * queue locked. User memory is therefore read only as far as it is present.
  */
 #include <linux/binfmts.h>
+#include <linux/interrupt.h>
 #include <linux/mm_types.h>
 #include <linux/pid_namespace.h>
 #include <linux/signal.h>
@@ -13,6 +14,7 @@
 #include <linux/uaccess.h>
 #include <linux/uio.h>
 #include <asm/syscall.h>
+#include <trace/events/irq.h>
 #include <trace/events/sched.h>
 #include <trace/events/signal.h>
 #include <trace/events/syscalls.h>
@@ -29,6 +31,7 @@
 /* flags of a record */
 #define COMPAT		1	/* enter, exit: a call by int $0x80 */
 #define LAST_THREAD	1	/* end of task: and of its process */
+#define IN_INTERRUPT	1	/* wake: by an interrupt or a softirq */
 
 /*
  * Who runs. It is looked up when a task gets the CPU, not for each record, and
@@ -51,10 +54,38 @@ static struct rewind_ids ids_of(struct task_struct *task)
 	return ids;
 }
 
-/* of whom the record of something that just happens is: not of an interrupted task */
+/*
+ * Softirqs that go on with what a task began: to send over the loopback device
+ * is to receive in one of them. The others see to timers and to what the kernel
+ * put off, whoever may have raised them.
+ */
+#define SOFTIRQS_OF_TASKS	(BIT(NET_TX_SOFTIRQ) | BIT(NET_RX_SOFTIRQ) | \
+				 BIT(HI_SOFTIRQ) | BIT(TASKLET_SOFTIRQ))
+
+/* by softirq, the tid of the task that raised it last; and of the one that runs */
+static u32 raised_by[NR_SOFTIRQS];
+static u32 softirq_of;
+
+/*
+ * Of whom the record of something that just happens is: of the running task or
+ * of nobody. Not of a task that was merely interrupted, but of one whose own
+ * doing a softirq is.
+ */
 static struct rewind_ids actor(void)
 {
-	return in_task() ? rewind_current : (struct rewind_ids){};
+	if (in_task() || (!in_hardirq() && softirq_of == rewind_current.tid))
+		return rewind_current;
+	return (struct rewind_ids){};
+}
+
+static void probe_softirq_raise(void *data, unsigned int nr)
+{
+	raised_by[nr] = actor().tid;
+}
+
+static void probe_softirq_entry(void *data, unsigned int nr)
+{
+	softirq_of = BIT(nr) & SOFTIRQS_OF_TASKS ? raised_by[nr] : 0;
 }
 
 /* details: what an argument points to */
@@ -288,6 +319,36 @@ static void probe_switch(void *data, bool preempt, struct task_struct *prev,
 	rewind_commit(rec, (u8 *)payload + TASK_COMM_LEN);
 }
 
+/*
+ * A task of the job can run again. There is exactly one record for each time that
+ * it was switched from in a state other than running and had not ended:
+ *
+ * - A task that is woken up while it runs, on its way to sleep, never left off
+ *   being runnable: no record. Only for such a one interrupts may be on here.
+ * - Any other is woken up under the lock of the run queue with interrupts off.
+ *   It may still be in the queue, as the scheduler takes some that sleep out of
+ *   it later (sched_delayed); those do not get the CPU and are woken up like the
+ *   rest. None is in the queue because it was preempted on its way to sleep:
+ *   that would take a preemptible kernel.
+ * - A new task comes by another tracepoint. It has its fork record.
+ */
+static void probe_wakeup(void *data, struct task_struct *task)
+{
+	struct rewind_record *rec;
+	struct rewind_ids ids;
+
+	if (task == current)
+		return;
+	ids = ids_of(task);
+	if (!ids.pid)
+		return;
+
+	rec = rewind_begin(REWIND_WAKE, in_task() ? 0 : IN_INTERRUPT, actor(),
+			   ids.tid);
+	*(u32 *)rec->payload = ids.pid;
+	rewind_commit(rec, rec->payload + sizeof(u32));
+}
+
 /* not sched_process_fork, which does not know the flags and misses io_uring's threads */
 static void probe_newtask(void *data, struct task_struct *task,
 			  unsigned long clone_flags)
@@ -447,6 +508,9 @@ static void probe_generate(void *data, int sig, struct kernel_siginfo *info,
 int rewind_trace_prepare(void)
 {
 	return register_trace_sched_switch(probe_switch, NULL) ?:
+	       register_trace_sched_wakeup(probe_wakeup, NULL) ?:
+	       register_trace_softirq_raise(probe_softirq_raise, NULL) ?:
+	       register_trace_softirq_entry(probe_softirq_entry, NULL) ?:
 	       register_trace_task_newtask(probe_newtask, NULL) ?:
 	       register_trace_sched_process_exec(probe_exec, NULL) ?:
 	       register_trace_sched_process_exit(probe_task_end, NULL) ?:
