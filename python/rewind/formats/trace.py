@@ -35,6 +35,8 @@ VERSION = 2
 LEVEL = 3
 """Of zstd's compression."""
 
+FRAME_BYTES = 256 << 10
+"""What the device lets a frame grow to (FRAME_SIZE in hw/misc/rewind.c)."""
 MAX_FRAME_BYTES = 64 << 20
 """A frame that claims more raw bytes is damaged; the device's are far smaller."""
 MAX_INDEX_BYTES = 1 << 30
@@ -93,16 +95,18 @@ class End:
 class FrameSource:
     """The frames that the device writes to *stream*, then the `End`, as an iterator.
 
-    The frames must join: each begins with the step after the last one's.
+    The frames must join: each begins with the step after the last one's; the first begins with
+    *step*, which is not 0 for a machine that goes on from within a run.
 
     :raises FormatError: (while iterating) if the stream is not a trace, or stops before its end.
     """
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: BinaryIO, step: int = 0) -> None:
         self._stream = stream
+        self._step = step
 
     def __iter__(self) -> Iterator[Frame | End]:
-        step = 0
+        step = self._step
         while True:
             head = self._read(_DEVICE_FRAME.size)
             magic, size, records, kind, first_step, first_time = _DEVICE_FRAME.unpack(head)

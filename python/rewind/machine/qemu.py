@@ -75,7 +75,7 @@ class Qemu:
 
     process: subprocess.Popen[bytes]
     memory: int
-    """The file descriptor of the guest's memory."""
+    """The file descriptor of the guest's memory; of what it began with if it had a base."""
     console: Path
     """What the kernel had to say so far."""
     errors: Path
@@ -140,6 +140,7 @@ def run(
     scratch: Path,
     device: Mapping[str, object],
     start: Sequence[str],
+    base: int | None = None,
     pass_fds: Sequence[int] = (),
 ) -> Iterator[Qemu]:
     """Start QEMU; at the end of the ``with`` it has ended.
@@ -147,6 +148,8 @@ def run(
     It also ends when the thread that called this does, even by SIGKILL.
 
     :param memory: MiB, all zeros.
+    :param base: the file descriptor of another machine's memory: this one begins with what is in
+        it, and keeps what it writes to itself. It costs no more than the pages that are written.
     :param scratch: a directory for the process's files.
     :param device: the properties of the rewind device.
     :param start: arguments that give the machine something to run.
@@ -164,14 +167,17 @@ def run(
 
     console, errors = scratch / "console", scratch / "errors"
     with contextlib.ExitStack() as stack:
-        memory_fd = os.memfd_create("rewind-memory", os.MFD_CLOEXEC)
-        stack.callback(os.close, memory_fd)
-        os.ftruncate(memory_fd, memory * MIB)
+        if base is None:
+            memory_fd = os.memfd_create("rewind-memory", os.MFD_CLOEXEC)
+            stack.callback(os.close, memory_fd)
+            os.ftruncate(memory_fd, memory * MIB)
+        else:
+            memory_fd = base
         output = stack.enter_context(errors.open("wb"))
         try:
             process = subprocess.Popen(
                 [
-                    *_machine_arguments(settings, memory, memory_fd, console),
+                    *_machine_arguments(settings, memory, memory_fd, base is None, console),
                     *("-device", options("rewind", **device)),
                     *start,
                 ],
@@ -189,13 +195,15 @@ def run(
         yield qemu
 
 
-def _machine_arguments(settings: Settings, memory: int, memory_fd: int, console: Path) -> list[str]:
+def _machine_arguments(
+    settings: Settings, memory: int, memory_fd: int, share: bool, console: Path
+) -> list[str]:
     backend = options(
         "memory-backend-file",
         id="ram",
         size=f"{memory}M",
         mem_path=f"/proc/self/fd/{memory_fd}",
-        share="on",
+        share="on" if share else "off",
     )
     return [
         str(settings.qemu),

@@ -29,13 +29,14 @@ import mmap
 import os
 import socket
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
 import attrs
 
 from rewind.machine import MachineError, qemu
+from rewind.machine.monitor import Monitor
 from rewind.machine.settings import Settings
 
 FORMAT = "rewind-boot-snapshot"
@@ -82,6 +83,23 @@ class Snapshot:
         if not (isinstance(machine, dict) and isinstance(memory, int)):
             raise MachineError(f"the boot snapshot is damaged: {path}")
         return cls(path=path, machine=machine, memory=memory, console=console)
+
+    def state(self) -> bytes:
+        """QEMU's state of the machine.
+
+        :raises MachineError: if it can't be read.
+        """
+        try:
+            return (self.path / "state").read_bytes()
+        except OSError as error:
+            raise MachineError(f"the boot snapshot can't be restored: {error}") from None
+
+    def fill(self, memory: int) -> None:
+        """Fill the file descriptor *memory*, which is all zeros, with the guest's memory.
+
+        :raises MachineError: if the file is damaged, or the machine's size is another.
+        """
+        unpack(self.path / "memory", memory)
 
     def save(self) -> None:
         """Write ``console`` and ``snapshot.json``."""
@@ -143,7 +161,7 @@ def _unpack(data: mmap.mmap, memory: int, path: Path) -> None:
 def _extents(memory: int, pages: mmap.mmap) -> Iterator[tuple[int, int]]:
     """Offset and length of the runs of pages in *memory* (mapped: *pages*) that are not zero."""
     start = end = 0
-    for low, high in _allocated(memory):
+    for low, high in allocated(memory):
         for page in range(low - low % _PAGE, high, _PAGE):
             if pages[page : page + _PAGE] == _ZERO:
                 continue
@@ -156,7 +174,7 @@ def _extents(memory: int, pages: mmap.mmap) -> Iterator[tuple[int, int]]:
         yield start, end - start
 
 
-def _allocated(file: int) -> Iterator[tuple[int, int]]:
+def allocated(file: int) -> Iterator[tuple[int, int]]:
     """Start and end of the parts of *file* that are no holes: reading a hole would fill it."""
     end = 0
     while True:
@@ -181,21 +199,67 @@ def restore(
 ) -> Iterator[qemu.Qemu]:
     """Start a machine from *snapshot*; the arguments are those of `rewind.machine.qemu.run`.
 
+    :raises MachineError: if it can't be started.
+    """
+
+    with resume(
+        settings,
+        memory=snapshot.memory,
+        state=snapshot.state(),
+        fill=snapshot.fill,
+        scratch=scratch,
+        device=device,
+        pass_fds=pass_fds,
+    ) as (machine, _):
+        yield machine
+
+
+@contextlib.contextmanager
+def resume(
+    settings: Settings,
+    *,
+    memory: int,
+    state: bytes,
+    scratch: Path,
+    device: Mapping[str, object],
+    fill: Callable[[int], None] | None = None,
+    base: int | None = None,
+    pass_fds: Sequence[int] = (),
+) -> Iterator[tuple[qemu.Qemu, Monitor]]:
+    """Start a machine that goes on from *state*; it runs when this yields, or soon after.
+
     QEMU starts while its memory is being filled. It reads its state from a pipe, runs as soon
     as it has all of it, and is told so ahead of time: nothing waits for it but the pipe.
 
+    :param memory: MiB.
+    :param state: QEMU's migration stream without memory.
+    :param fill: fills the file descriptor it is given with the guest's memory.
+    :param base: the file descriptor of the memory that the machine begins with, instead of
+        *fill*; see `rewind.machine.qemu.run`.
     :raises MachineError: if it can't be started.
     """
     with contextlib.ExitStack() as stack:
         read_fd, write_fd = os.pipe()
         reader = stack.enter_context(os.fdopen(read_fd, "rb"))
         writer = stack.enter_context(os.fdopen(write_fd, "wb"))
-        ours, theirs = (stack.enter_context(end) for end in socket.socketpair())
-        ours.sendall(_incoming(reader.fileno()))
+        ours, theirs = socket.socketpair()
+        stack.enter_context(theirs)
+        monitor = stack.enter_context(Monitor(ours))
+        monitor.submit("qmp_capabilities")
+        monitor.submit(
+            "migrate-set-capabilities",
+            {
+                "capabilities": [
+                    {"capability": name, "state": True} for name in ("events", "x-ignore-shared")
+                ]
+            },
+        )
+        monitor.submit("migrate-incoming", {"uri": f"fd:{reader.fileno()}"})
         machine = stack.enter_context(
             qemu.run(
                 settings,
-                memory=snapshot.memory,
+                memory=memory,
+                base=base,
                 scratch=scratch,
                 device=device,
                 start=[*qemu.monitor_arguments(theirs), "-incoming", "defer"],
@@ -205,46 +269,15 @@ def restore(
         reader.close()
         theirs.close()
         try:
-            unpack(snapshot.path / "memory", machine.memory)
-            _check_answers(ours)
+            if fill is not None:
+                fill(machine.memory)
+            for command in ("qmp_capabilities", "migrate-set-capabilities", "migrate-incoming"):
+                monitor.answer(command)
             with writer:
-                writer.write((snapshot.path / "state").read_bytes())
+                writer.write(state)
         except (BrokenPipeError, ConnectionError):
             machine.process.wait()
             raise machine.failure("the machine could not be restored") from None
         except OSError as error:
-            raise MachineError(f"the boot snapshot can't be restored: {error}") from None
-        ours.close()
-        yield machine
-
-
-def _incoming(state: int) -> bytes:
-    """The commands with which QEMU restores a machine from the file descriptor *state*."""
-    commands: tuple[tuple[str, dict[str, object]], ...] = (
-        ("qmp_capabilities", {}),
-        (
-            "migrate-set-capabilities",
-            {"capabilities": [{"capability": "x-ignore-shared", "state": True}]},
-        ),
-        ("migrate-incoming", {"uri": f"fd:{state}"}),
-    )
-    return b"".join(
-        json.dumps({"execute": name, "arguments": arguments, "id": name}).encode() + b"\n"
-        for name, arguments in commands
-    )
-
-
-def _check_answers(monitor: socket.socket) -> None:
-    """Read the answers to `_incoming`.
-
-    :raises MachineError: if one is an error.
-    :raises ConnectionError: if QEMU ended.
-    """
-    with monitor.makefile("rb") as lines:
-        for line in lines:
-            answer = json.loads(line)
-            if "error" in answer:
-                raise MachineError(f"QEMU refused {answer['id']}: {answer['error']['desc']}")
-            if answer.get("id") == "migrate-incoming":
-                return
-    raise ConnectionError
+            raise MachineError(f"the machine can't be restored: {error}") from None
+        yield machine, monitor

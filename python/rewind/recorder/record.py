@@ -4,6 +4,7 @@ import contextlib
 import functools
 import subprocess
 import threading
+import time
 
 import attrs
 
@@ -27,8 +28,8 @@ MESSAGES_LIMIT = 1 << 20
 """Bytes; more than init ever says."""
 
 WATCH_INTERVAL = 10.0
-STANDSTILL = 12
-"""So many intervals (seconds of the host's time) without work mean a machine that hangs."""
+STANDSTILL = 120
+"""Seconds of the host's time without work: a machine that hangs."""
 
 END_LIMIT = 60
 """Seconds of the host's time that QEMU has to end after its trace did."""
@@ -106,28 +107,44 @@ def _listen(request: RunRequest, running: Running, display: Display) -> _Happene
 def _watch(machine: qemu.Qemu, over: threading.Event, log: Fifo) -> None:
     """Wait until the trace is *over*.
 
-    A machine whose CPU is halted and has no timer waits for ever. The driver reports one whose
-    job is in that state; before the job starts, and after a kernel's crash, nobody does. One that
-    waits for somebody to read its log, which we copy to Nix, is no such machine.
-
     :raises MachineError: if the machine hangs.
     """
-    last, still = -1, 0
+    standstill = Standstill(machine, log)
     while not over.wait(WATCH_INTERVAL):
-        now = machine.cpu_time()
-        still = still + 1 if now == last and not log.waiting() else 0
-        last = now
-        if still >= STANDSTILL:
-            machine.stop()
-            raise machine.failure(
-                f"the machine did nothing for {STANDSTILL * WATCH_INTERVAL:.0f} s"
-            )
+        standstill.check()
+
+
+class Standstill:
+    """Finds a machine whose CPU is halted and has no timer: it waits for ever.
+
+    The driver reports one whose job is in that state; before the job starts, and after a kernel's
+    crash, nobody does. One that waits for somebody to read its log, which we copy to Nix, is no
+    such machine.
+    """
+
+    def __init__(self, machine: qemu.Qemu, log: Fifo) -> None:
+        self._machine = machine
+        self._log = log
+        self._work = -1
+        self._since = time.monotonic()
+
+    def check(self) -> None:
+        """Look at it; this is to be called every few seconds.
+
+        :raises MachineError: if the machine hangs.
+        """
+        work, now = self._machine.cpu_time(), time.monotonic()
+        if work != self._work or self._log.waiting():
+            self._work, self._since = work, now
+        elif now - self._since >= STANDSTILL:
+            self._machine.stop()
+            raise self._machine.failure(f"the machine did nothing for {STANDSTILL} s")
 
 
 def _write_down(request: RunRequest, happened: _Happened) -> Manifest:
     """Make the manifest, and see that just the files are there that belong to the run."""
     assert happened.end is not None
-    outcome, missing = _outcome(happened.end, happened.result)
+    outcome, missing = outcome_of(happened.end, happened.result)
     if not outcome.success:
         # What was sent before a run was cut off is a part of a NAR, at best.
         missing = set(request.job.outputs)
@@ -172,7 +189,7 @@ def _write_down(request: RunRequest, happened: _Happened) -> Manifest:
     return manifest
 
 
-def _outcome(end: End, result: str) -> tuple[Outcome, set[str]]:
+def outcome_of(end: End, result: str) -> tuple[Outcome, set[str]]:
     """The outcome, and the outputs that are missing, from what init said in *result*.
 
     :raises MachineError: if init could not do its part.

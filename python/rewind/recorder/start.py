@@ -5,10 +5,12 @@ this, and the guest's own part: so this imports nothing that only matters later.
 """
 
 import contextlib
+import functools
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import attrs
 
@@ -65,15 +67,31 @@ def properties(request: RunRequest, scratch: Path, plan: str) -> dict[str, objec
     }
 
 
+class Begin(Protocol):
+    """Starts a machine, as `rewind.machine.qemu.run` does."""
+
+    def __call__(
+        self, *, scratch: Path, device: Mapping[str, object], pass_fds: Sequence[int]
+    ) -> contextlib.AbstractContextManager[qemu.Qemu]: ...
+
+
 @contextlib.contextmanager
 def start(request: RunRequest) -> Iterator[Running]:
     """Start the machine; at the end of the ``with`` it has ended.
 
     :raises MachineError: if it can't be started.
     """
+    plan = schedule.to_device(request.schedule)
+    with listening(request, plan, functools.partial(_begin, request)) as running:
+        yield running
+
+
+@contextlib.contextmanager
+def listening(request: RunRequest, plan: str, begin: Begin) -> Iterator[Running]:
+    """Start the machine that *begin* gives, with *plan* as its schedule and all its ways out."""
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rewind-")))
-        device = properties(request, scratch, schedule.to_device(request.schedule))
+        device = properties(request, scratch, plan)
         channels = scratch / "channels"
 
         def channel(number: int) -> Fifo:
@@ -89,22 +107,26 @@ def start(request: RunRequest) -> Iterator[Running]:
         }
         trace = Pipe()
         device["trace"] = f"/proc/self/fd/{trace.writer}"
-        machine = stack.enter_context(_machine(request, scratch, device, trace.writer))
+        machine = stack.enter_context(
+            begin(scratch=scratch, device=device, pass_fds=[trace.writer])
+        )
         os.close(trace.writer)
         running = Running(machine, trace, log, result, messages, nars)
         stack.callback(running.stop)
         yield running
 
 
-def _machine(
-    request: RunRequest, scratch: Path, device: Mapping[str, object], trace: int
+def _begin(
+    request: RunRequest, *, scratch: Path, device: Mapping[str, object], pass_fds: Sequence[int]
 ) -> contextlib.AbstractContextManager[qemu.Qemu]:
     settings = Settings.load(request.settings)
     if request.snapshot is not None:
-        return restore(settings, request.snapshot, scratch=scratch, device=device, pass_fds=[trace])
+        return restore(
+            settings, request.snapshot, scratch=scratch, device=device, pass_fds=pass_fds
+        )
     # Reading an ELF file takes an import that most runs do without.
     from rewind.machine.boot import cold_boot
 
     return cold_boot(
-        settings, memory=request.memory, scratch=scratch, device=device, pass_fds=[trace]
+        settings, memory=request.memory, scratch=scratch, device=device, pass_fds=pass_fds
     )
