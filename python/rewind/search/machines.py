@@ -52,8 +52,6 @@ class Keyframe:
     state: bytes = attrs.field(repr=False)
     steps: int
     """Records that were taken before it: it is at step ``steps - 1``."""
-    time: int
-    """When, in ns since the machine started."""
     size: int
     """Bytes of the memory that are in use."""
 
@@ -95,10 +93,9 @@ class Stopped:
         """What happened so far."""
         self._scratch = scratch
 
-    def keyframe(self, *, time: int, last: bool = False) -> Keyframe:
+    def keyframe(self, *, last: bool = False) -> Keyframe:
         """Take a keyframe.
 
-        :param time: the guest's, in ns since the machine started.
         :param last: the machine will not go on, so its memory need not be copied.
         :raises MachineError: if it can't be done.
         """
@@ -108,7 +105,7 @@ class Stopped:
         path.unlink()
         memory = os.dup(self.machine.memory) if last else copy_memory(self.machine.memory)
         size = sum(end - start for start, end in allocated(memory))
-        return Keyframe(memory, state, self.tape.steps, time, size)
+        return Keyframe(memory, state, self.tape.steps, size)
 
 
 def copy_memory(memory: int) -> int:

@@ -55,6 +55,7 @@ class Tape:
     """Some records of a run, from its first on."""
 
     _parts: list[_Part] = attrs.Factory(list)
+    _times: list[int] = attrs.field(factory=list, init=False, eq=False, repr=False)
 
     @property
     def steps(self) -> int:
@@ -114,6 +115,12 @@ class Tape:
                     return
                 if record.step >= first:
                     yield record
+
+    def times(self) -> list[int]:
+        """The time of each step, in ns since the machine started."""
+        if len(self._times) != self.steps:
+            self._times = [raw.time for part in self._parts for raw in walk(part.frame())]
+        return self._times
 
     def digest(self) -> str:
         """SHA-256 of the records, in hexadecimal."""

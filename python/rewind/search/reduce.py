@@ -1,0 +1,302 @@
+"""From a schedule that changes the outcome to the position that decides it.
+
+First perturbations are left out, as long as the outcome stays changed. Then the last one is moved
+to the last position at which it still changes the outcome: one instruction later it does not.
+Between its own position and the end of the run without it there is such a pair, because it
+changes the outcome at the first and not at the last; halving finds one. (Not the only one: a
+program can have several windows.)
+
+Most runs of the halving need not come to their end: what differs in the outcome showed early, in
+how some process ended. There a run is stopped and asked. That is a guess, which decides only where
+to look next: the two runs that come of it are made to their ends, and if they are not what was
+guessed, all is done again without guessing.
+"""
+
+import bisect
+import copy
+from collections.abc import Callable, Sequence
+
+import attrs
+
+from rewind.analysis.tasks import Tasks
+from rewind.formats.schedule import Perturbation, Position, Schedule
+from rewind.formats.trace import EXEC, FORK, TASK_END, Record, TaskEnd
+from rewind.recorder.request import RunRequest
+from rewind.search import machines
+from rewind.search.keyframes import Keyframes
+from rewind.search.machines import Ended, Stopped
+from rewind.search.tape import Tape
+
+SLACK = 3
+"""A run is asked when so many times the time has passed that the others took until it showed."""
+SLACK_MIN = 200_000
+"""ns of guest time that it has at least."""
+
+Changed = Callable[[Ended], bool]
+"""Whether an outcome is another than that of the run which the search began with."""
+
+Batch = Callable[[Sequence[Callable[[], bool]]], list[bool]]
+"""Does some things side by side."""
+
+
+@attrs.frozen
+class Reduced:
+    """The end of a reduction."""
+
+    changed: Schedule
+    """Changes the outcome by its last perturbation."""
+    unchanged: Schedule
+    """The same, with the last perturbation one instruction later."""
+    changed_run: Ended
+    unchanged_run: Ended
+    position: Position
+    """Where the last perturbation of *changed* is."""
+    runs: int
+    """How many runs it took."""
+
+
+@attrs.frozen
+class _Witness:
+    """A process whose end tells how a run will end."""
+
+    program: str
+    number: int
+    """How many processes of that program had ended before."""
+    changed: int | None
+    unchanged: int | None
+    """How it ended, as wait(2) has it; None: it did not."""
+    wait: int
+    """ns from the perturbation to its end, at most."""
+
+
+class _Ends:
+    """How the processes of a run end, in order, by program."""
+
+    def __init__(self) -> None:
+        self._tasks = Tasks()
+        self.found: dict[tuple[str, int], tuple[int, int]] = {}
+        """Status, and time, of the n-th process of a program."""
+        self._counts: dict[str, int] = {}
+
+    def feed(self, record: Record) -> None:
+        if isinstance(record, TaskEnd) and record.last:
+            task = self._tasks.alive.get(record.tid)
+            name = "\0".join(task.arguments) or task.program if task else ""
+            number = self._counts.get(name, 0)
+            self._counts[name] = number + 1
+            self.found[name, number] = (record.code, record.time)
+        self._tasks.feed(record)
+
+    @staticmethod
+    def wanted(kind: int, aux: int) -> bool:
+        return kind in (FORK, EXEC, TASK_END)
+
+    def copy(self) -> "_Ends":
+        return copy.deepcopy(self)
+
+
+def _ends(tape: Tape, start: int, steps: int | None = None) -> _Ends:
+    ends = _Ends()
+    last = None if steps is None else steps - 1
+    for record in tape.records(start, last=last, select=_Ends.wanted):
+        ends.feed(record)
+    return ends
+
+
+class Reducer:
+    """Reduces one schedule.
+
+    :param baseline: the run without any perturbation of the search.
+    :param fixed: perturbations that every run has.
+    """
+
+    def __init__(
+        self,
+        request: RunRequest,
+        fixed: Schedule,
+        baseline: Ended,
+        changed: Changed,
+        batch: Batch,
+        keyframes: Keyframes,
+        width: int,
+    ) -> None:
+        self._request = request
+        self._fixed = fixed
+        self._baseline = baseline
+        self._changed = changed
+        self._batch = batch
+        self._keyframes = keyframes
+        self._width = width
+        self.runs = 0
+
+    def reduce(self, schedule: Schedule, run: Ended) -> Reduced:
+        """Reduce *schedule*, which gave *run*.
+
+        :raises MachineError: if a machine fails.
+        """
+        schedule, run = self._fewest(schedule, run)
+        *others, last = schedule
+        with Keyframes(self._request, self._all(tuple(others))) as own:
+            if others:
+                # The run without the last one, which is not known yet.
+                keyframes, without = own, self._whole(tuple(others))
+                own.use(self._request, without.tape)
+            else:
+                keyframes, without = self._keyframes, self._baseline
+            keyframes.at(last.step)
+            for witness in (self._witness(without, run, last), None):
+                found = self._halve(tuple(others), last, without, keyframes, witness)
+                if found is not None:
+                    return found
+        raise AssertionError("a run that was made twice was not the same")
+
+    def _all(self, schedule: Schedule) -> Schedule:
+        return tuple(sorted((*self._fixed, *schedule)))
+
+    def _whole(self, schedule: Schedule) -> Ended:
+        """A run to its end, from the baseline's keyframes."""
+        self.runs += 1
+        with self._keyframes.before(schedule[0].step) as keyframe:
+            ended = machines.run(
+                self._request,
+                self._all(schedule),
+                keyframe=keyframe,
+                before=self._keyframes.tape,
+            )
+        assert ended is not None
+        return ended
+
+    def _fewest(self, schedule: Schedule, run: Ended) -> tuple[Schedule, Ended]:
+        """Leave out perturbations while the outcome stays changed, the last ones kept longest."""
+        kept = list(schedule)
+        for perturbation in schedule:
+            rest = tuple(p for p in kept if p != perturbation)
+            if rest and self._changed(ended := self._whole(rest)):
+                kept, run = list(rest), ended
+        return tuple(kept), run
+
+    def _witness(self, without: Ended, run: Ended, last: Perturbation) -> _Witness | None:
+        start = without.end.start
+        begin = without.tape.times()[last.step] - start + last.offset
+        first, second = _ends(run.tape, start).found, _ends(without.tape, start).found
+        for key in dict.fromkeys([*second, *first]):
+            changed, unchanged = first.get(key), second.get(key)
+            if (changed and changed[0]) != (unchanged and unchanged[0]):
+                ended = [end[1] - begin for end in (changed, unchanged) if end is not None]
+                return _Witness(
+                    *key,
+                    changed[0] if changed else None,
+                    unchanged[0] if unchanged else None,
+                    max(ended),
+                )
+        return None
+
+    def _halve(
+        self,
+        others: Schedule,
+        last: Perturbation,
+        without: Ended,
+        keyframes: Keyframes,
+        witness: _Witness | None,
+    ) -> Reduced | None:
+        at = without.tape.times()
+        low = at[last.step] + last.offset
+        high = without.end.time
+        if witness is not None:
+            high = min(high, low + SLACK * witness.wait)
+            if self._probe(others, last, at, high, keyframes, witness, without):
+                high = without.end.time
+        while high - low > 1:
+            points = _inner(low, high, self._width)
+            found = self._batch(
+                [
+                    lambda point=point: self._probe(  # type: ignore[misc]
+                        others, last, at, point, keyframes, witness, without
+                    )
+                    for point in points
+                ]
+            )
+            # The first that does not change the outcome; those before it do.
+            for point, changed in zip(points, found, strict=True):
+                if not changed:
+                    high = point
+                    break
+                low = point
+        first, second = (
+            (*others, attrs.evolve(last, step=p.step, offset=p.offset))
+            for p in (_position(at, low), _position(at, high))
+        )
+        runs: dict[Schedule, Ended] = {}
+
+        def whole(schedule: Schedule) -> bool:
+            self.runs += 1
+            with keyframes.before(schedule[-1].step) as keyframe:
+                ended = machines.run(
+                    self._request, self._all(schedule), keyframe=keyframe, before=without.tape
+                )
+            assert ended is not None
+            runs[schedule] = ended
+            return self._changed(ended)
+
+        verdicts = self._batch([lambda: whole(first), lambda: whole(second)])
+        if verdicts != [True, False]:
+            return None
+        position = Position(first[-1].step, first[-1].offset)
+        return Reduced(first, second, runs[first], runs[second], position, self.runs)
+
+    def _probe(
+        self,
+        others: Schedule,
+        last: Perturbation,
+        at: Sequence[int],
+        point: int,
+        keyframes: Keyframes,
+        witness: _Witness | None,
+        without: Ended,
+    ) -> bool:
+        """Whether *last* changes the outcome at the time *point*."""
+        position = _position(at, point)
+        schedule = (*others, attrs.evolve(last, step=position.step, offset=position.offset))
+        self.runs += 1
+        verdict: list[bool] = []
+        start = without.end.start
+
+        def ask(stopped: Stopped) -> bool:
+            assert witness is not None
+            ends = known.copy()
+            begin = keyframe.steps if keyframe else 0
+            for record in stopped.tape.records(start, first=begin, select=_Ends.wanted):
+                ends.feed(record)
+            end = ends.found.get((witness.program, witness.number))
+            if end is None or end[0] not in (witness.changed, witness.unchanged):
+                return True
+            verdict.append(end[0] == witness.changed)
+            return False
+
+        stops = []
+        if witness is not None:
+            wait = max(SLACK * witness.wait, SLACK_MIN) + last.ns
+            stops = [Position(position.step, position.offset + wait)]
+        with keyframes.before(position.step) as keyframe:
+            known = _ends(without.tape, start, keyframe.steps if keyframe else 0)
+            ended = machines.run(
+                self._request,
+                self._all(schedule),
+                stops=stops,
+                keyframe=keyframe,
+                before=without.tape,
+                on_stop=ask,
+            )
+        return self._changed(ended) if ended is not None else verdict[0]
+
+
+def _inner(low: int, high: int, count: int) -> list[int]:
+    """Up to *count* points that divide the space between *low* and *high*."""
+    points = {low + (high - low) * number // (count + 1) for number in range(1, count + 1)}
+    return sorted(points - {low, high})
+
+
+def _position(at: Sequence[int], time: int) -> Position:
+    """The position of *time* in a run whose steps are taken at the times *at*."""
+    step = max(bisect.bisect(at, time) - 1, 0)
+    return Position(step, max(time - at[step], 0))
