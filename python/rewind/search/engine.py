@@ -1,8 +1,9 @@
 """A search: the unperturbed run, then schedules, then the position that decides (docs/search.md)."""
 
+import functools
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
@@ -10,14 +11,15 @@ import attrs
 
 from rewind.formats.schedule import Schedule
 from rewind.formats.trace import Frame, decode
-from rewind.machine import MachineError
 from rewind.recorder.request import RunRequest
 from rewind.search import SearchError, machines
 from rewind.search.generate import STRATEGIES
 from rewind.search.keyframes import Keyframes, stops
 from rewind.search.machines import Cancelled, Ended, Stopped
 from rewind.search.positions import Positions, Stretch
+from rewind.search.places import Places
 from rewind.search.reduce import Reduced, Reducer
+from rewind.search.report import Deciding, Tried, Waiting
 
 TIME_FACTOR = 10
 """A schedule has so many times the guest time of the unperturbed run,"""
@@ -47,36 +49,56 @@ class Bounds:
 
 
 @attrs.frozen
-class Tried:
-    """A schedule that was run."""
-
-    number: int
-    """0 is the unperturbed run."""
-    schedule: Schedule
-    run: Ended = attrs.field(repr=False)
-    changed: bool
-    """Whether its outcome is another than the unperturbed run's, or if that failed, a success."""
-
-
-@attrs.frozen
 class Found:
     """What a search came to."""
 
     baseline: Ended
-    time_limit: int
+    limit: int
     """Seconds of guest time that each schedule had."""
-    stretches: Sequence[Stretch]
-    tried: Sequence[Tried]
+    stretches: int
+    """How many there were to perturb the run in."""
+    tried: tuple[Tried, ...]
     """In order; up to the first that changed the outcome, or all."""
     drawn: int
     """How many schedules there were to be run: fewer than were asked for if there are no more."""
-    reduced: Reduced | None
     cut_short: bool
     """The time was up."""
+    reduced: Reduced | None
+    deciding: Deciding | None
+    waiting: tuple[Waiting, ...]
+    """The threads that waited, if the run that failed did in a hang."""
+
+    @property
+    def failing(self) -> Ended | None:
+        """Of the two runs that the position decides, the one that is called the failure."""
+        if self.reduced is None:
+            return None
+        return self.reduced.changed_run if self.baseline.outcome.success else self.reduced.unchanged_run
+
+    @property
+    def passing(self) -> Ended | None:
+        """The other one."""
+        if self.reduced is None:
+            return None
+        return self.reduced.unchanged_run if self.baseline.outcome.success else self.reduced.changed_run
 
 
 Told = Callable[[Tried], None]
 """Called, from any thread, with a schedule that was run, in no particular order."""
+
+
+def tried(number: int, schedule: Schedule, run: Ended, *, changed: bool) -> Tried:
+    """What a report has of *run*."""
+    return Tried(
+        number=number,
+        schedule=schedule,
+        outcome=run.outcome,
+        outputs=run.outputs,
+        steps=run.steps,
+        guest_time=run.end.time - run.end.start,
+        trace=run.tape.digest(),
+        changed=changed,
+    )
 
 
 class Clockwork:
@@ -117,15 +139,22 @@ class Search:
         self._clock = Clockwork(seconds)
         self._stop = threading.Event()
 
-    def run(self) -> Found:
+    def run(
+        self, *, before: Sequence[Tried] = (), reduce: bool = True, places: Places | None = None
+    ) -> Found:
         """Search.
 
+        :param before: what was tried elsewhere: none of these schedules is run, but for the first
+            that changed the outcome.
+        :param reduce: look for the position that decides.
+        :param places: tells it in words of the source.
         :raises SearchError: if it cannot be made as it was asked for.
         :raises MachineError: if a machine fails.
         """
-        with Keyframes(self._request, self._request.schedule) as keyframes:
+        fixed = self._request.schedule
+        with Keyframes(self._request, fixed) as keyframes:
             baseline, stretches = self._baseline(keyframes)
-            if self._bounds.first >= baseline.steps and self._bounds.first:
+            if self._bounds.first >= baseline.steps:
                 raise SearchError(
                     f"the run has {baseline.steps:,} steps: "
                     f"there is no step {self._bounds.first:,} to search from"
@@ -134,24 +163,45 @@ class Search:
             limit = max(TIME_MIN, TIME_FACTOR * seconds)
             self._request = attrs.evolve(self._request, time_limit=limit)
             keyframes.use(self._request, baseline.tape)
-            self._told(Tried(0, (), baseline, False))
-            schedules = list(self._schedules(stretches, baseline))
-            keyframes.starts = sorted(
-                schedule[0].step for number, schedule in schedules if self._mine(number)
-            )
-            tried = self._try(schedules, baseline, keyframes)
-            first = next((one for one in tried if one.changed), None)
-            reduced = None
-            if first is not None:
-                reduced = self._reduce(first, baseline, keyframes)
+            unperturbed = tried(0, (), baseline, changed=False)
+            self._told(unperturbed)
+
+            schedules = dict(self._schedules(stretches, baseline))
+            if before:
+                entries = {one.number: one for one in before if one.number}
+                first: tuple[Tried, Ended] | None = None
+            else:
+                entries, first = self._try(schedules, baseline, keyframes)
+            number = min((one.number for one in entries.values() if one.changed), default=None)
+            if number is not None and not self._bounds.every:
+                entries = {n: one for n, one in entries.items() if n <= number}
+            cut_short = number is None and len(entries) < sum(map(self._mine, schedules))
+
+            reduced, deciding, waiting = None, None, ()
+            if number is not None and reduce:
+                if first is None:
+                    run = self._fork(entries[number].schedule, keyframes, lambda: False)
+                    first = entries[number], run
+                reduced = self._reduce(*first, baseline, keyframes)
+                if places is not None:
+                    deciding = places.deciding(
+                        reduced.changed, fixed, reduced.changed_run, keyframes
+                    )
+                    failed, schedule = reduced.changed_run, reduced.changed
+                    if failed.outcome.success and not baseline.outcome.success:
+                        failed, schedule = reduced.unchanged_run, reduced.unchanged
+                    full = tuple(sorted((*fixed, *schedule)))
+                    waiting = places.waiting(full, failed, keyframes)
         return Found(
             baseline,
             limit,
-            stretches,
-            (Tried(0, (), baseline, False), *tried),
+            len(stretches),
+            (unperturbed, *(entries[n] for n in sorted(entries))),
             len(schedules),
+            cut_short,
             reduced,
-            self._clock.up() and first is None and len(tried) < len(schedules),
+            deciding,
+            waiting,
         )
 
     def changed(self, run: Ended, baseline: Ended) -> bool:
@@ -204,46 +254,51 @@ class Search:
         return ended, found
 
     def _try(
-        self, schedules: Sequence[tuple[int, Schedule]], baseline: Ended, keyframes: Keyframes
-    ) -> list[Tried]:
-        """Run the schedules, side by side; those up to the first that changes the outcome."""
-        todo = iter([entry for entry in schedules if self._mine(entry[0])])
+        self, schedules: Mapping[int, Schedule], baseline: Ended, keyframes: Keyframes
+    ) -> tuple[dict[int, Tried], tuple[Tried, Ended] | None]:
+        """Run the schedules, side by side; and the first that changes the outcome, if one does."""
+        mine = [number for number in schedules if self._mine(number)]
+        keyframes.starts = sorted(schedules[number][0].step for number in mine)
+        todo = iter(mine)
         lock = threading.Lock()
         done: dict[int, Tried] = {}
-        enough = float("inf")
+        first: tuple[Tried, Ended] | None = None
+
+        def enough(number: int) -> bool:
+            """Whether nobody wants to know of schedule *number* any more."""
+            if self._stop.is_set() or self._clock.up():
+                return True
+            return first is not None and number > first[0].number and not self._bounds.every
 
         def work() -> None:
-            nonlocal enough
+            nonlocal first
             while True:
                 with lock:
-                    entry = next(todo, None)
-                if entry is None or self._stop.is_set():
-                    return
-                number, schedule = entry
-
-                def cancelled(number: int = number) -> bool:
-                    return self._stop.is_set() or number > enough or self._clock.up()
-
-                if cancelled():
+                    number = next(todo, None)
+                if number is None or enough(number):
                     return
                 try:
-                    ended = self._fork(schedule, keyframes, cancelled)
+                    run = self._fork(
+                        schedules[number], keyframes, functools.partial(enough, number)
+                    )
                 except Cancelled:
                     return
                 except BaseException:
                     self._stop.set()
                     raise
-                tried = Tried(number, schedule, ended, self.changed(ended, baseline))
+                entry = tried(
+                    number, schedules[number], run, changed=self.changed(run, baseline)
+                )
                 with lock:
-                    done[number] = tried
-                    if tried.changed and not self._bounds.every:
-                        enough = min(enough, number)
-                self._told(tried)
+                    done[number] = entry
+                    if entry.changed and (first is None or number < first[0].number):
+                        first = entry, run
+                self._told(entry)
 
         with ThreadPoolExecutor(self._jobs) as pool:
             for future in [pool.submit(work) for _ in range(self._jobs)]:
                 future.result()
-        return [done[number] for number in sorted(done) if number <= enough]
+        return done, first
 
     def _fork(
         self, schedule: Schedule, keyframes: Keyframes, cancelled: Callable[[], bool]
@@ -256,7 +311,9 @@ class Search:
         assert ended is not None
         return ended
 
-    def _reduce(self, first: Tried, baseline: Ended, keyframes: Keyframes) -> Reduced:
+    def _reduce(
+        self, first: Tried, run: Ended, baseline: Ended, keyframes: Keyframes
+    ) -> Reduced:
         with ThreadPoolExecutor(self._jobs) as pool:
 
             def batch(things: Sequence[Callable[[], bool]]) -> list[bool]:
@@ -269,9 +326,6 @@ class Search:
                 lambda run: self.changed(run, baseline),
                 batch,
                 keyframes,
-                self._jobs,
             )
-            return reducer.reduce(first.schedule, first.run)
+            return reducer.reduce(first.schedule, run)
 
-
-__all__ = ["Bounds", "Found", "MachineError", "Search", "Tried"]

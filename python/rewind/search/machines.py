@@ -146,6 +146,7 @@ def run(
     own_memory: bool = False,
     on_stop: OnStop | None = None,
     on_frame: OnFrame | None = None,
+    on_end: Callable[[int], None] | None = None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Ended | None:
     """Make a run of *request*'s job under *schedule*; None if *on_stop* had enough of it.
@@ -156,6 +157,8 @@ def run(
     :param before: the run's records until the keyframe.
     :param own_memory: keyframes will be taken.
     :param on_frame: called with all new records, as they come.
+    :param on_end: called with the file descriptor of the guest's memory when the run has ended; of
+        use with *own_memory*.
     :param cancelled: asked now and then.
     :raises MachineError: if the machine does not get to an outcome.
     :raises Cancelled: if it was cancelled.
@@ -196,7 +199,10 @@ def run(
     ):
         (monitor,) = connection
         stopped = Stopped(running.machine, monitor, tape, Path(directory))
-        return _attend(running, request.job.outputs, stopped, on_stop, on_frame, cancelled)
+        ended = _attend(running, request.job.outputs, stopped, on_stop, on_frame, cancelled)
+        if ended is not None and on_end is not None:
+            on_end(running.machine.memory)
+        return ended
 
 
 def _plan(schedule: Schedule, stops: Sequence[Position]) -> str:

@@ -27,6 +27,9 @@ from rewind.search.keyframes import Keyframes
 from rewind.search.machines import Ended, Stopped
 from rewind.search.tape import Tape
 
+WIDTH = 2
+"""So many positions are tried side by side, whatever the machine: what is found depends on it."""
+
 SLACK = 3
 """A run is asked when so many times the time has passed that the others took until it showed."""
 SLACK_MIN = 200_000
@@ -118,7 +121,6 @@ class Reducer:
         changed: Changed,
         batch: Batch,
         keyframes: Keyframes,
-        width: int,
     ) -> None:
         self._request = request
         self._fixed = fixed
@@ -126,7 +128,6 @@ class Reducer:
         self._changed = changed
         self._batch = batch
         self._keyframes = keyframes
-        self._width = width
         self.runs = 0
 
     def reduce(self, schedule: Schedule, run: Ended) -> Reduced:
@@ -207,7 +208,7 @@ class Reducer:
             if self._probe(others, last, at, high, keyframes, witness, without):
                 high = without.end.time
         while high - low > 1:
-            points = _inner(low, high, self._width)
+            points = _inner(low, high, WIDTH)
             found = self._batch(
                 [
                     lambda point=point: self._probe(  # type: ignore[misc]
