@@ -8,6 +8,8 @@ let
 
   recorder = pkgs.callPackage ../python/recorder.nix { };
 
+  searcher = pkgs.callPackage ../python/searcher.nix { };
+
   # What is /bin/sh in Nix's sandbox, as nixpkgs builds Nix.
   shell = pkgs.busybox-sandbox-shell;
 
@@ -22,7 +24,7 @@ let
     inherit (machineParts) machine;
   };
 
-  makeRun = import ./run.nix {
+  runs = import ./run.nix {
     inherit
       lib
       recorder
@@ -34,15 +36,20 @@ let
     inherit (machineParts) machine;
   };
 
-  runOptions = lib.attrNames (lib.functionArgs (makeRun { }));
+  searches = import ./search.nix {
+    inherit lib searcher runs;
+    inherit (machineParts) kernel;
+    inherit (pkgs) runCommand;
+  };
 
-  # Calls `toJob` with what is the job's of the arguments, and makeRun with the rest.
+  # Calls `toJob` with what is the job's of the arguments, and `make` with the rest, which are some
+  # of `options`.
   withOptions =
-    toJob: args:
+    make: options: toJob: args:
     let
-      given = lib.filter (name: args ? ${name}) runOptions;
+      given = lib.filter (name: args ? ${name}) options;
     in
-    makeRun (toJob (removeAttrs args runOptions)) (lib.getAttrs given args);
+    make (toJob (removeAttrs args options)) (lib.getAttrs given args);
 in
 {
   /**
@@ -73,7 +80,7 @@ in
     };
     ```
   */
-  run = withOptions ({ drv }: jobs.fromDerivation drv);
+  run = withOptions runs.run runs.options ({ drv }: jobs.fromDerivation drv);
 
   /**
     The same run, from what a .drv says: for a program that has read one. The arguments are those
@@ -85,7 +92,70 @@ in
     runFromDrv :: { drv :: String; builder :: String; args :: [String]; ... } -> Derivation
     ```
   */
-  runFromDrv = withOptions jobs.fromDrv;
+  runFromDrv = withOptions runs.run runs.options jobs.fromDrv;
+
+  /**
+    The search for a schedule under which a derivation's build ends otherwise: a derivation whose
+    output is a report (`report.txt`, `report.cbor`), and the traces of the two runs that the
+    deciding position tells apart. It never fails because of what it finds.
+
+    # Inputs
+
+    `drv`
+    : What is run.
+
+    `schedules` (64), `from` (0), `all` (false), `ignoreOutputs` (false), `strategy` ("chance")
+    : How many schedules are tried; the first step at which a perturbation may be; whether the
+      search goes on after the first other outcome; whether an outcome is only how the job ends,
+      whatever it made; what schedules are made of.
+
+    `shards` (1)
+    : How many derivations the schedules are spread over, for as many builders. The report is the
+      same.
+
+    The options of `run`
+    : They are the unperturbed run's; `schedule` is part of every run of the search.
+
+    # Attributes
+
+    `unperturbed`
+    : The run without the search's perturbations.
+
+    `failing`, `passing`
+    : The runs on both sides of the deciding position. Which these are is known when the search is
+      done: to evaluate them builds it.
+
+    # Type
+
+    ```
+    search :: { drv :: Derivation; schedules :: Int; ... } -> Derivation
+    ```
+  */
+  search = withOptions searches.search searches.options ({ drv }: jobs.fromDerivation drv);
+
+  /**
+    The same search, from what a .drv says; see `runFromDrv`.
+  */
+  searchFromDrv = withOptions searches.search searches.options jobs.fromDrv;
+
+  /**
+    A search that fails, with its report, when it finds another outcome, or that the job fails
+    whatever the schedule: a flake's check. The arguments are those of `search`, which is an attribute
+    of it, as `unperturbed`, `failing` and `passing` are.
+
+    # Type
+
+    ```
+    check :: { drv :: Derivation; schedules :: Int; ... } -> Derivation
+    ```
+
+    # Example
+
+    ```nix
+    checks.x86_64-linux.bank = rewind.lib.x86_64-linux.check { drv = bank; };
+    ```
+  */
+  check = withOptions searches.check searches.options ({ drv }: jobs.fromDerivation drv);
 
   /**
     What is run, as the recorder is told it; see `job.nix`.
@@ -141,6 +211,6 @@ in
     What runs are made with: the machine's parts and the recorder.
   */
   packages = machineParts // {
-    inherit recorder;
+    inherit recorder searcher;
   };
 }

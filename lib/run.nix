@@ -48,62 +48,84 @@ let
       throw "rewind: ${option} is at least ${toString minimum}, not ${toString value}"
     else
       value;
+
+  # A job (lib/job.nix) and options (lib/defaults.nix) -> what its derivation says of a run
+  attributes =
+    job:
+    {
+      name ? job.name,
+      schedule ? defaults.schedule,
+      epoch ? defaults.epoch,
+      seed ? defaults.seed,
+      cores ? defaults.cores,
+      memory ? defaults.memory,
+      timeLimit ? defaults.timeLimit,
+    }:
+    let
+      graphNames = lib.attrNames job.graphs;
+      # Names that no other attribute of the run has.
+      graphKey = lib.listToAttrs (
+        lib.imap0 (index: graph: lib.nameValuePair graph "graph${toString index}") graphNames
+      );
+    in
+    {
+      inherit (job) system drv;
+
+      __structuredAttrs = true;
+
+      jobName = checkName name;
+      job = job.file;
+      layers = image job.inputs;
+      exportReferencesGraph = lib.mapAttrs' (
+        graph: roots: lib.nameValuePair graphKey.${graph} roots
+      ) job.graphs;
+      graphs = graphKey;
+
+      settings = machine;
+      memory = checkInt "memory" 1 memory;
+      snapshot = bootSnapshot { inherit memory; };
+      shell = builtins.unsafeDiscardStringContext "${shell}/bin/busybox";
+
+      inherit schedule seed;
+      # The kernel's clock cannot be set to before the boot's start.
+      epoch = checkInt "epoch" 1 epoch;
+      cores = checkInt "cores" 1 cores;
+      timeLimit = checkInt "timeLimit" 0 timeLimit;
+    };
 in
-# A job (lib/job.nix) and options (lib/defaults.nix) -> the run's derivation
-job:
 {
-  name ? job.name,
-  schedule ? defaults.schedule,
-  epoch ? defaults.epoch,
-  seed ? defaults.seed,
-  cores ? defaults.cores,
-  memory ? defaults.memory,
-  timeLimit ? defaults.timeLimit,
-}:
-let
-  graphNames = lib.attrNames job.graphs;
-  # Names that no other attribute of the run has.
-  graphKey = lib.listToAttrs (
-    lib.imap0 (index: graph: lib.nameValuePair graph "graph${toString index}") graphNames
-  );
-in
-specifyOutputs (derivation {
-  name = prefix + checkName name;
-  inherit (job) system drv;
+  inherit attributes checkInt;
 
-  __structuredAttrs = true;
+  # The names of the options.
+  options = lib.attrNames (lib.functionArgs (attributes { }));
 
-  builder = "${recorder}/bin/rewind-recorder";
-  args = [ "record" ];
+  # A job and options -> the run's derivation
+  run =
+    job: options:
+    let
+      given = attributes job options;
+    in
+    specifyOutputs (
+      derivation (
+        given
+        // {
+          name = prefix + given.jobName;
 
-  outputs = [
-    "out"
-    "nars"
-  ];
+          builder = "${recorder}/bin/rewind-recorder";
+          args = [ "record" ];
 
-  # The manifest names the layers and the machine, the NARs have the paths of the job's inputs in
-  # them; who reads a run needs none of these.
-  unsafeDiscardReferences = {
-    out = true;
-    nars = true;
-  };
+          outputs = [
+            "out"
+            "nars"
+          ];
 
-  jobName = name;
-  job = job.file;
-  layers = image job.inputs;
-  exportReferencesGraph = lib.mapAttrs' (
-    graph: roots: lib.nameValuePair graphKey.${graph} roots
-  ) job.graphs;
-  graphs = graphKey;
-
-  settings = machine;
-  memory = checkInt "memory" 1 memory;
-  snapshot = bootSnapshot { inherit memory; };
-  shell = builtins.unsafeDiscardStringContext "${shell}/bin/busybox";
-
-  inherit schedule seed;
-  # The kernel's clock cannot be set to before the boot's start.
-  epoch = checkInt "epoch" 1 epoch;
-  cores = checkInt "cores" 1 cores;
-  timeLimit = checkInt "timeLimit" 0 timeLimit;
-})
+          # The manifest names the layers and the machine, the NARs have the paths of the job's
+          # inputs in them; who reads a run needs none of these.
+          unsafeDiscardReferences = {
+            out = true;
+            nars = true;
+          };
+        }
+      )
+    );
+}

@@ -23,10 +23,14 @@ let
       ../lib
       ../vm-configs
       ./recorder.nix
+      ./searcher.nix
       ./rewind/__init__.py
+      ./rewind/analysis
       ./rewind/formats
+      ./rewind/inspect
       ./rewind/machine
       ./rewind/recorder
+      ./rewind/search
     ];
   };
 

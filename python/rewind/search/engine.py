@@ -16,8 +16,8 @@ from rewind.search import SearchError, machines
 from rewind.search.generate import STRATEGIES
 from rewind.search.keyframes import Keyframes, stops
 from rewind.search.machines import Cancelled, Ended, Stopped
-from rewind.search.positions import Positions, Stretch
 from rewind.search.places import Places
+from rewind.search.positions import Positions, Stretch
 from rewind.search.reduce import Reduced, Reducer
 from rewind.search.report import Deciding, Tried, Waiting
 
@@ -73,14 +73,22 @@ class Found:
         """Of the two runs that the position decides, the one that is called the failure."""
         if self.reduced is None:
             return None
-        return self.reduced.changed_run if self.baseline.outcome.success else self.reduced.unchanged_run
+        return (
+            self.reduced.changed_run
+            if self.baseline.outcome.success
+            else self.reduced.unchanged_run
+        )
 
     @property
     def passing(self) -> Ended | None:
         """The other one."""
         if self.reduced is None:
             return None
-        return self.reduced.unchanged_run if self.baseline.outcome.success else self.reduced.changed_run
+        return (
+            self.reduced.unchanged_run
+            if self.baseline.outcome.success
+            else self.reduced.changed_run
+        )
 
 
 Told = Callable[[Tried], None]
@@ -286,9 +294,7 @@ class Search:
                 except BaseException:
                     self._stop.set()
                     raise
-                entry = tried(
-                    number, schedules[number], run, changed=self.changed(run, baseline)
-                )
+                entry = tried(number, schedules[number], run, changed=self.changed(run, baseline))
                 with lock:
                     done[number] = entry
                     if entry.changed and (first is None or number < first[0].number):
@@ -311,9 +317,7 @@ class Search:
         assert ended is not None
         return ended
 
-    def _reduce(
-        self, first: Tried, run: Ended, baseline: Ended, keyframes: Keyframes
-    ) -> Reduced:
+    def _reduce(self, first: Tried, run: Ended, baseline: Ended, keyframes: Keyframes) -> Reduced:
         with ThreadPoolExecutor(self._jobs) as pool:
 
             def batch(things: Sequence[Callable[[], bool]]) -> list[bool]:
@@ -328,4 +332,3 @@ class Search:
                 keyframes,
             )
             return reducer.reduce(first.schedule, run)
-

@@ -25,7 +25,7 @@ from rewind.formats.manifest import Outcome, Output
 from rewind.formats.nixbase32 import sha256
 from rewind.formats.schedule import Position, Schedule, to_device
 from rewind.formats.trace import End, Frame, FrameSource
-from rewind.machine import MachineError, qemu
+from rewind.machine import qemu
 from rewind.machine.monitor import Monitor, MonitorClosed
 from rewind.machine.settings import Settings
 from rewind.machine.snapshot import allocated, resume
@@ -334,4 +334,3 @@ def _follow(
         except MonitorClosed:
             machine.process.wait()
             raise machine.failure() from None
-

@@ -39,7 +39,9 @@ class Places:
     def __exit__(self, *error: object) -> None:
         self._inspector.close()
 
-    def deciding(self, changed: Schedule, fixed: Schedule, run: Ended, keyframes: Keyframes) -> report.Deciding:
+    def deciding(
+        self, changed: Schedule, fixed: Schedule, run: Ended, keyframes: Keyframes
+    ) -> report.Deciding:
         """The last perturbation of *changed*, which gave *run*.
 
         :raises MachineError: if a machine fails.
@@ -50,9 +52,7 @@ class Places:
 
         def look(stopped: Stopped) -> bool:
             if tid:
-                text = stopped.monitor.execute(
-                    "human-monitor-command", {"command-line": COMMAND}
-                )
+                text = stopped.monitor.execute("human-monitor-command", {"command-line": COMMAND})
                 found[0] = self._place(stopped.machine.memory, text, tid)
             return False
 

@@ -145,9 +145,7 @@ class Positions:
             if record.state:
                 # It waits, and did nothing before.
                 self._settle(record.tid, quiet=True)
-        elif record.type in ("exit", "wake", "delivered", "perturbed"):
-            return
-        elif isinstance(record, Enter) and _private(record):
+        elif record.type in ("exit", "wake", "delivered", "perturbed") or (isinstance(record, Enter) and _private(record)):
             return
         else:
             self._settle(record.tid, quiet=False)

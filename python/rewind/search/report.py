@@ -215,7 +215,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple) and value and isinstance(value[0], Perturbation):
         return schedule.to_data(value)
     if attrs.has(type(value)):
-        return {field.name: _plain(getattr(value, field.name)) for field in attrs.fields(type(value))}
+        return {
+            field.name: _plain(getattr(value, field.name)) for field in attrs.fields(type(value))
+        }
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]
     if isinstance(value, Mapping):
@@ -249,6 +251,10 @@ def structure(kind: Any, data: Any) -> Any:
         if set(names) != set(data):
             raise FormatError(f"the report is damaged: it has no {kind.__name__} where it should")
         return kind(**{name: structure(hints[name], data[name]) for name in names})
-    if isinstance(kind, type) and isinstance(data, kind) and isinstance(data, bool) == (kind is bool):
+    if (
+        isinstance(kind, type)
+        and isinstance(data, kind)
+        and isinstance(data, bool) == (kind is bool)
+    ):
         return data
     raise FormatError(f"the report is damaged: {data!r} is not what it should be")

@@ -143,4 +143,3 @@ def _head(frame: Frame, records: int) -> Frame:
         if number == records - 1:
             return Frame(frame.first_step, frame.first_time, records, frame.data[: raw.end])
     return frame
-

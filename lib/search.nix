@@ -1,0 +1,129 @@
+# A search: a job under many schedules, and the position that decides how it ends.
+#
+# A derivation as a run is one: its name is known before it is made, builders and caches share it,
+# and it has everything in it that its report depends on. Its builder, the searcher
+# (python/rewind/search), is told what a recorder is told of the unperturbed run, and makes all runs of
+# the search within the one build.
+{
+  lib,
+  runCommand,
+  searcher,
+  kernel,
+  # lib/run.nix
+  runs,
+}:
+
+let
+  # What a search takes besides the options of a run.
+  bounds = {
+    # Schedules that are tried besides the unperturbed one.
+    schedules = 64;
+
+    # The first step at which a perturbation may be.
+    from = 0;
+
+    # Whether to go on after the first schedule with another outcome.
+    all = false;
+
+    # Whether an outcome is only how the job ends, whatever it made.
+    ignoreOutputs = false;
+
+    # What schedules are made of (python/rewind/search/generate.py).
+    strategy = "chance";
+
+    # Derivations that the schedules are spread over.
+    shards = 1;
+
+    # The host's time that looking for a schedule may take, in seconds. With it what is found
+    # depends on the host, so no two searches should be taken for the same: `nonce` tells them apart.
+    seconds = null;
+    nonce = null;
+  };
+
+  names = lib.attrNames bounds;
+
+  # The attributes of a search's derivation and of its shards'.
+  attributes =
+    job: args:
+    let
+      given = bounds // lib.filterAttrs (name: _: bounds ? ${name}) args;
+    in
+    runs.attributes job (removeAttrs args names)
+    // given
+    // {
+      schedules = runs.checkInt "schedules" 0 given.schedules;
+      from = runs.checkInt "from" 0 given.from;
+      shards = runs.checkInt "shards" 1 given.shards;
+
+      builder = lib.getExe searcher;
+      outputs = [ "out" ];
+      kernel = "${kernel.dev}/vmlinux";
+
+      # Traces are full of paths, which whoever reads them does not need.
+      unsafeDiscardReferences.out = true;
+    };
+in
+rec {
+  options = runs.options ++ names;
+
+  # A job (lib/job.nix) and options -> the search's derivation
+  search =
+    job: args:
+    let
+      given = attributes job args;
+      shard =
+        number:
+        derivation (
+          given
+          // {
+            name = "rewind-search-${given.jobName}-shard-${toString number}";
+            shard = number;
+          }
+        );
+      result = derivation (
+        given
+        // {
+          name = "rewind-search-${given.jobName}";
+          shard = null;
+          parts = lib.optionals (given.shards > 1) (lib.genList shard given.shards);
+        }
+      );
+      runArgs = removeAttrs args names;
+      found =
+        side:
+        let
+          file = "${result}/${side}.json";
+        in
+        if builtins.pathExists file then
+          runs.run job (runArgs // lib.importJSON file)
+        else
+          throw "rewind: the search found no two outcomes of ${given.jobName}";
+    in
+    result
+    // {
+      unperturbed = runs.run job runArgs;
+      failing = found "failing";
+      passing = found "passing";
+    };
+
+  # A job and options -> a derivation that fails if the job's outcome depends on the schedule
+  check =
+    job: args:
+    let
+      result = search job args;
+    in
+    runCommand "rewind-check-${(attributes job args).jobName}"
+      {
+        passthru = {
+          search = result;
+          inherit (result) unperturbed failing passing;
+        };
+      }
+      ''
+        cat ${result}/report.txt
+        if [ ! -e ${result}/clean ]; then
+          exit 1
+        fi
+        touch $out
+      '';
+}
