@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import traces
-from rewind.analysis import syscalls
-from rewind.cli import parallel, render
+from rewind.analysis import render, syscalls
+from rewind.analysis.render import Lines, join, quote
+from rewind.cli import parallel
 from rewind.cli.commands import events
-from rewind.cli.render import Lines, join, quote
 from rewind.formats import FormatError
 from rewind.formats.trace import Frame, TraceReader
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import traces
-from rewind.cli.render import CALLS
+from rewind.analysis.render import CALLS
 from rewind.cli.writes import written
 from rewind.formats.trace import TraceReader
 from traces import detail, end, enter, execute, fork, leave

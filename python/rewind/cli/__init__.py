@@ -15,6 +15,7 @@ from rewind.formats import FormatError
 
 _COMMANDS = {
     "nix": "Record the build of a derivation.",
+    "check": "Look for a schedule under which a build ends otherwise.",
     "show": "The command line that makes a run again.",
     "ls": "The runs in the store.",
     "log": "What a run's build wrote.",

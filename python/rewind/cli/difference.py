@@ -1,6 +1,6 @@
 """Records of two traces as lines, where they part."""
 
-from rewind.cli.render import Lines, join
+from rewind.analysis.render import Lines, join
 from rewind.formats.trace import TraceReader
 
 

@@ -144,3 +144,38 @@ def known_run_argument(function: F) -> F:
 def json_option(function: F) -> F:
     """The option --json, as the argument ``as_json``."""
     return click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")(function)
+
+
+def run_options(function: F) -> F:
+    """The options of a run, but for its schedule."""
+    from rewind.machine.qemu import MEMORY_MAX, MEMORY_MIN
+    from rewind.recorder.request import CORES_MAX, EPOCH_MAX, EPOCH_MIN, TIME_LIMIT_MAX
+
+    options = (
+        click.option(
+            "--epoch",
+            type=Whole(EPOCH_MIN, EPOCH_MAX),
+            metavar="S",
+            help="The clock when it starts, in s since 1970.",
+        ),
+        click.option("--seed", help="What the kernel's random numbers start from."),
+        click.option(
+            "--cores", type=Whole(1, CORES_MAX), metavar="N", help="The CPUs that programs see."
+        ),
+        click.option(
+            "--memory",
+            type=Whole(MEMORY_MIN, MEMORY_MAX),
+            metavar="MIB",
+            help="The machine's memory.",
+        ),
+        click.option(
+            "--time-limit",
+            type=Whole(0, TIME_LIMIT_MAX),
+            metavar="S",
+            help="Guest time to end after; 0: none.",
+        ),
+        click.option("--name", help="The run's name; default: the derivation's."),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function

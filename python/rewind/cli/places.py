@@ -25,6 +25,11 @@ def roots() -> Path:
     return _state() / "runs"
 
 
+def searches() -> Path:
+    """The directory whose links keep searches from being collected as garbage."""
+    return _state() / "searches"
+
+
 def known() -> Path:
     """The directory with links to derivations of runs that are worth knowing, built or not.
 

@@ -4,7 +4,7 @@ from pathlib import PurePosixPath
 
 import attrs
 
-from rewind.cli import render
+from rewind.analysis import render
 from rewind.formats import trace
 from rewind.formats.trace import Exec, Fork, Raw, Switch, TaskEnd, TraceReader, Wake
 

@@ -2,6 +2,7 @@
 
 import sys
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -129,9 +130,12 @@ def _is_part(path: Path) -> bool:
     return path.name.partition("-")[2].startswith(("rewind-boot-snapshot", "rewind-layer-"))
 
 
-def watch(drv: Path, installable: str, *options: str) -> None:
+def watch(
+    drv: Path, installable: str, *options: str, shown: Callable[[str], bool] = lambda line: True
+) -> None:
     """Build *installable*, which is of the run's derivation *drv*, and show what happens.
 
+    :param shown: which lines of the build's log are.
     :raises Failure: with the recorder's own reason, if it gives up.
     :raises BuildFailure: if the build fails in another way.
     """
@@ -141,6 +145,8 @@ def watch(drv: Path, installable: str, *options: str) -> None:
         progress.note("asking nix")
         try:
             for event in nix.build(installable, *options):
+                if isinstance(event, LogLine) and event.path == drv and not shown(event.text):
+                    continue
                 if isinstance(event, LogLine) and (event.path == drv or _is_part(event.path)):
                     own.setdefault(event.path, _OwnLines(progress)).take(event)
                 elif isinstance(event, LogLine):

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +31,15 @@ let
     overlays = [ ];
   };
   rewind = import (source + "/lib") { inherit pkgs; };
-  run = rewind.runFromDrv (builtins.fromJSON (builtins.readFile arguments));
-in
-{
-  result = {
+  given = builtins.fromJSON (builtins.readFile arguments);
+  summary = run: {
     drv = run.drvPath;
     out = run.out.outPath;
     nars = run.nars.outPath;
   };
+in
+{
+  result = %s;
 }
 """
 
@@ -173,9 +175,9 @@ def _inputs(job: Derivation) -> dict[str, dict[str, str]]:
     return found
 
 
-def instantiate(job: Derivation, options: Options) -> Recording:
-    """The derivation of the run of *job*; it is put into the store, and not built."""
-    arguments = {
+def arguments(job: Derivation) -> dict[str, Any]:
+    """What lib's functions are told of *job*, for `runFromDrv` and its like."""
+    return {
         "drv": str(job.path),
         "builder": job.builder,
         "args": job.args,
@@ -183,18 +185,32 @@ def instantiate(job: Derivation, options: Options) -> Recording:
         "outputs": job.outputs,
         "inputDrvs": _inputs(job),
         "inputSrcs": job.input_srcs,
-        **options.to_nix(),
     }
+
+
+def evaluate(expression: str, data: Any) -> Any:
+    """What *expression*, which may use ``rewind`` (lib) and ``given`` (*data*), comes to."""
     with tempfile.NamedTemporaryFile("w", prefix="rewind-", suffix=".json") as file:
-        json.dump(arguments, file)
+        json.dump(data, file)
         file.flush()
-        result = nix.evaluate(
-            _EXPRESSION % drvs.SYSTEM,
+        return nix.evaluate(
+            _EXPRESSION % (drvs.SYSTEM, expression),
             source=str(source()),
             nixpkgs=_environment("REWIND_NIXPKGS"),
             arguments=file.name,
         )
-    return Recording(Path(result["drv"]), Path(result["out"]), Path(result["nars"]))
+
+
+def instantiate(job: Derivation, options: Options) -> Recording:
+    """The derivation of the run of *job*; it is put into the store, and not built."""
+    return instantiate_all(job, [options])[0]
+
+
+def instantiate_all(job: Derivation, options: Sequence[Options]) -> list[Recording]:
+    """The derivations of some runs of *job*, as `instantiate` gives each."""
+    data = {"job": arguments(job), "runs": [one.to_nix() for one in options]}
+    found = evaluate("map (run: summary (rewind.runFromDrv (given.job // run))) given.runs", data)
+    return [Recording(Path(run["drv"]), Path(run["out"]), Path(run["nars"])) for run in found]
 
 
 def record(job: str, made: Recording) -> None:

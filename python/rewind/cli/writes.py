@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from rewind.cli.render import CALLS
+from rewind.analysis.render import CALLS
 from rewind.formats import trace
 from rewind.formats.trace import (
     DATA,

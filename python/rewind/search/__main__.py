@@ -14,7 +14,7 @@ from rewind.formats import FormatError, schedule
 from rewind.machine import MachineError
 from rewind.recorder.pipes import StreamError
 from rewind.recorder.request import RequestError, attributes
-from rewind.search import SearchError, report
+from rewind.search import SearchError, report, text
 from rewind.search.engine import Found, Search
 from rewind.search.places import Places
 from rewind.search.report import Tried
@@ -71,6 +71,10 @@ def _search(request: SearchRequest) -> None:
     request.out.mkdir()
     made = summary(request, found)
     (request.out / "report.cbor").write_bytes(made.to_cbor())
+    (request.out / "report.txt").write_text("".join(f"{line}\n" for line in text.lines(made, {})))
+    if made.verdict in ("same", "alone"):
+        # For lib.check: a shell script can tell by it.
+        (request.out / "clean").touch()
     for name, side, run in (
         ("failing", made.failing, found.failing),
         ("passing", made.passing, found.passing),

@@ -1,4 +1,4 @@
-"""A search: the unperturbed run, then schedules, then the position that decides (docs/search.md)."""
+"""A search: the unperturbed run, schedules, and the position that decides (docs/search.md)."""
 
 import functools
 import threading
@@ -185,7 +185,9 @@ class Search:
                 entries = {n: one for n, one in entries.items() if n <= number}
             cut_short = number is None and len(entries) < sum(map(self._mine, schedules))
 
-            reduced, deciding, waiting = None, None, ()
+            reduced: Reduced | None = None
+            deciding: Deciding | None = None
+            waiting: tuple[Waiting, ...] = ()
             if number is not None and reduce:
                 if first is None:
                     run = self._fork(entries[number].schedule, keyframes, lambda: False)

@@ -110,13 +110,13 @@ def _perturbation(group: list[Stretch], draw: Callable[[], float]) -> Perturbati
     kind: Kind = "reschedule" if draw() < RESCHEDULES else "stall"
     ns = 0
     if kind == "stall":
-        ns = _two_digits(STALL_MIN * (STALL_MAX / STALL_MIN) ** draw())
+        ns = _two_digits(STALL_MIN * math.pow(STALL_MAX / STALL_MIN, draw()))
     return Perturbation(stretch.step, offset, kind, ns)
 
 
 def _two_digits(value: float) -> int:
     """*value* rounded down to two digits: one that a person can read and write."""
-    unit = 10 ** (int(math.log10(value)) - 1)
+    unit: int = 10 ** (len(str(int(value))) - 2)
     return int(value) // unit * unit
 
 

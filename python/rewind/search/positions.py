@@ -8,8 +8,8 @@ perturbation if another task of the job
 - sleeps, and will wake up by itself.
 
 Left out is where a process with one thread does nothing any more, until it waits, that another
-process could notice: a shell that has just forked goes on to its wait4, and when it does so is of no
-consequence.
+process could notice: a shell that has just forked goes on to its wait4, and when it does so is of
+no consequence.
 
 Stretches are grouped by whom the perturbation could put in which order: two programs, each with
 its arguments, or a program and its own threads. A generator picks a group first: what a
@@ -145,9 +145,10 @@ class Positions:
             if record.state:
                 # It waits, and did nothing before.
                 self._settle(record.tid, quiet=True)
-        elif record.type in ("exit", "wake", "delivered", "perturbed") or (isinstance(record, Enter) and _private(record)):
             return
-        else:
+        if record.type in ("exit", "wake", "delivered", "perturbed"):
+            return
+        if not (isinstance(record, Enter) and _private(record)):
             self._settle(record.tid, quiet=False)
 
     def _settle(self, tid: int, *, quiet: bool) -> None:

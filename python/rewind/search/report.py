@@ -168,7 +168,9 @@ class Report:
             raise FormatError(
                 f"the report is of version {version}; this rewind reads version {VERSION}"
             )
-        return structure(cls, {k: v for k, v in value.items() if k not in ("format", "version")})
+        fields = {name: value[name] for name in value if name not in ("format", "version")}
+        report: Self = structure(cls, fields)
+        return report
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -203,7 +205,8 @@ def undump(path: Path) -> tuple[Tried, ...]:
         data = cbor2.loads(path.read_bytes())
     except Exception as error:
         raise FormatError(f"{path}: {error}") from None
-    return structure(tuple[Tried, ...], data)  # type: ignore[return-value]
+    tried: tuple[Tried, ...] = structure(tuple[Tried, ...], data)
+    return tried
 
 
 def plain(value: object) -> Any:

@@ -8,9 +8,10 @@ from typing import Any
 import attrs
 import click
 
-from rewind.cli import parallel, params, render
+from rewind.analysis import render
+from rewind.analysis.render import Block, Lines
+from rewind.cli import parallel, params
 from rewind.cli.errors import Failure
-from rewind.cli.render import Block, Lines
 from rewind.cli.runs import Run
 from rewind.formats import trace
 from rewind.formats.schedule import Position

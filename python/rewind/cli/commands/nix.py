@@ -7,8 +7,9 @@ from typing import Any
 import attrs
 import click
 
+from rewind.analysis import render
 from rewind.cli import drv as drvs
-from rewind.cli import nix, params, recording, render, runs
+from rewind.cli import nix, params, recording, runs
 from rewind.cli.caches import Answer, Caches, normal_hash
 from rewind.cli.errors import Failure
 from rewind.cli.output import count, duration, say, say_json, warn
@@ -16,8 +17,7 @@ from rewind.cli.perturbed import warn_of_no_effect
 from rewind.cli.recording import Options
 from rewind.formats.manifest import Manifest
 from rewind.formats.schedule import Schedule
-from rewind.machine.qemu import MEMORY_MAX, MEMORY_MIN, out_of_memory
-from rewind.recorder.request import CORES_MAX, EPOCH_MAX, EPOCH_MIN, TIME_LIMIT_MAX
+from rewind.machine.qemu import out_of_memory
 
 _MOST_MESSAGES = 20
 
@@ -85,29 +85,7 @@ def compare(outputs: dict[str, str], manifest: Manifest) -> list[Comparison]:
 
 @click.command("nix")
 @click.argument("job", metavar="DRV|INSTALLABLE")
-@click.option(
-    "--epoch",
-    type=params.Whole(EPOCH_MIN, EPOCH_MAX),
-    metavar="S",
-    help="The clock when it starts, in s since 1970.",
-)
-@click.option("--seed", help="What the kernel's random numbers start from.")
-@click.option(
-    "--cores", type=params.Whole(1, CORES_MAX), metavar="N", help="The CPUs that programs see."
-)
-@click.option(
-    "--memory",
-    type=params.Whole(MEMORY_MIN, MEMORY_MAX),
-    metavar="MIB",
-    help="The machine's memory.",
-)
-@click.option(
-    "--time-limit",
-    type=params.Whole(0, TIME_LIMIT_MAX),
-    metavar="S",
-    help="Guest time to end after; 0: none.",
-)
-@click.option("--name", help="The run's name; default: the derivation's.")
+@params.run_options
 @click.option(
     "--schedule",
     "perturbations",

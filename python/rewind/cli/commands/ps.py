@@ -6,7 +6,8 @@ from typing import Any
 import attrs
 import click
 
-from rewind.cli import params, render
+from rewind.analysis import render
+from rewind.cli import params
 from rewind.cli.commands.events import step_range
 from rewind.cli.output import say_json, table
 from rewind.cli.processes import Process, history

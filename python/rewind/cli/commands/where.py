@@ -8,11 +8,11 @@ from typing import Any
 import attrs
 import click
 
+from rewind.analysis.render import plain
 from rewind.cli import nix, params
 from rewind.cli.errors import Failure
 from rewind.cli.output import say, say_json
 from rewind.cli.params import Whole
-from rewind.cli.render import plain
 from rewind.cli.runs import Run
 from rewind.cli.stopped import check_position, stopped
 from rewind.formats.schedule import Position

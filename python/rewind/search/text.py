@@ -1,0 +1,127 @@
+"""The report in words: what `rewind check` prints, and a failed check's log."""
+
+from collections.abc import Iterator, Mapping
+
+from rewind.analysis import render
+from rewind.formats.schedule import Perturbation, Position
+from rewind.search.report import Place, Report, Side, Tried, Waiting
+
+_UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns"))
+SHORT = 8
+"""Characters of a hash that are shown."""
+
+
+def duration(ns: int) -> str:
+    """*ns* in the largest unit in which it is a number that is not below 1."""
+    for unit, name in _UNITS:
+        if ns >= unit:
+            return f"{ns / unit:.3g} {name}"
+    return "0 ns"
+
+
+def perturbation(p: Perturbation) -> str:
+    """What *p* does, and where."""
+    what = f"a stall of {duration(p.ns)}" if p.kind == "stall" else "a reschedule"
+    return f"{what} at {p.position}"
+
+
+def tried(entry: Tried, hash: str | None) -> str:
+    """The line of a schedule."""
+    steps = f"{entry.steps:,} steps"
+    line = f"schedule {entry.number:3}: {entry.outcome!s:<12} {steps:>15}"
+    if hash is not None:
+        line += f"  {hash[:SHORT]}"
+    if entry.changed and entry.schedule:
+        line += "  " + ", ".join(map(perturbation, entry.schedule))
+    return line
+
+
+def lines(report: Report, hashes: Mapping[str, str]) -> Iterator[str]:
+    """The whole report.
+
+    :param hashes: those of runs, as far as they are known: by a schedule's number as text, and of
+        "failing" and "passing".
+    """
+    for entry in report.tried:
+        yield tried(entry, hashes.get(str(entry.number)))
+    yield ""
+    yield from _verdict(report)
+    if report.deciding is not None and report.failing is not None and report.passing is not None:
+        yield from _deciding(report, report.failing, report.passing, hashes)
+
+
+def _verdict(report: Report) -> Iterator[str]:
+    count = len(report.tried) - 1
+    changed = sum(entry.changed for entry in report.tried)
+    outcome = report.tried[0].outcome
+    match report.verdict:
+        case "alone":
+            yield (
+                f"{report.name}: nothing to put into another order: no two tasks of the job could "
+                "run at any time"
+            )
+        case "fails":
+            yield (
+                f"{report.name} fails without any perturbation ({outcome}), and under all "
+                f"{count} schedules: that is no matter of timing"
+            )
+        case "same":
+            yield f"{outcome} under all {count} schedules"
+        case "differs":
+            if report.every:
+                yield f"another outcome under {changed} of {count} schedules"
+    if report.cut_short:
+        yield (
+            f"cut short: the time was up after {count} of {report.drawn} schedules; "
+            "on another machine it may be another number"
+        )
+    elif report.drawn < report.schedules and report.verdict in ("same", "fails"):
+        yield f"there are no more than {report.drawn} different schedules"
+
+
+def _deciding(
+    report: Report, failing: Side, passing: Side, hashes: Mapping[str, str]
+) -> Iterator[str]:
+    deciding = report.deciding
+    assert deciding is not None
+    position = Position(deciding.step, deciding.offset)
+    does = f"stalls there for {duration(deciding.ns)}"
+    if deciding.kind == "reschedule":
+        does = "gives way there"
+    who = f"thread {deciding.tid}" if deciding.tid else "no thread of the job"
+    if deciding.place is not None and deciding.place.text:
+        does += f" in {short(deciding.place)}"
+    yield f"step {position} decides it: {who} {does}"
+    if deciding.place is not None and deciding.place.why and not deciding.place.line:
+        yield f"  no source line: {deciding.place.why}"
+    later = Position(deciding.step, deciding.offset + 1)
+    fails = report.tried[0].outcome.success
+    yield (
+        f"  one instruction later, at {later} at the latest, it {'passes' if fails else 'fails'}; "
+        f"until {position} both are the same run"
+    )
+    if len(failing.schedule) > 1 + len(report.schedule):
+        yield "  with " + ", ".join(
+            perturbation(p) for p in failing.schedule if p.position != position
+        )
+    for waiting in failing.waiting:
+        yield f"  {_waiting(waiting)}"
+    for name, side in (("failing", failing), ("passing", passing)):
+        hash = hashes.get(name)
+        text = f"{name}  {side.outcome!s:<12} {side.steps:>9,} steps"
+        yield text + (f"  {hash[:SHORT]}" if hash else "")
+
+
+def _waiting(waiting: Waiting) -> str:
+    call = "in user mode"
+    if waiting.call is not None:
+        call = f"in {render.CALLS[waiting.call].name}"
+    where = f", {short(waiting.place)}" if waiting.place and waiting.place.text else ""
+    return f"{waiting.pid}/{waiting.tid} ({waiting.program.rpartition('/')[2]}) waits {call}{where}"
+
+
+def short(place: Place) -> str:
+    """A place, with the source file's name alone."""
+    if place.line and place.file:
+        return f"{place.function or '?'} ({place.file.rpartition('/')[2]}:{place.line})"
+    return place.text
