@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import traces
-from rewind.analysis.parting import Event, Parting, Selection, part, part_traces, processes
+from rewind.analysis.parting import Event, Parting, Selection, Thread, part, part_traces, processes
 from rewind.formats.trace import TraceReader
 from traces import detail, end, enter, execute, fork, leave, record, switch
 
@@ -31,6 +31,17 @@ def parting(
             found.append(part_traces(first, second, selection))
     assert found == [found[0]] * 4
     return found[0]
+
+
+def parted(
+    lineage: tuple[int, ...],
+    first: Event | None,
+    second: Event | None,
+    tid: int = 1,
+) -> Parting:
+    """A parting of threads of sh, which have the same numbers."""
+    thread = Thread(1, tid, 0 if tid == 1 else 2)
+    return Parting(lineage, "/bin/sh", first, second, thread, thread)
 
 
 def write(tid: int, text: bytes, pid: int = 0) -> list[bytes]:
@@ -72,27 +83,31 @@ def test_result_differs(tmp_path: Path) -> None:
     call = enter(1, READ, 0, 0x7F0000, 100)
     a = program(call, leave(1, READ, 3, detail(1, 2, b"abc")))
     b = program(call, switch(1, 2, b"sh", next_pid=1), leave(1, READ, 3, detail(1, 2, b"abd")))
-    assert parting(tmp_path, a, b) == Parting(
-        (), "/bin/sh", Event(1, 1, 3, 4), Event(1, 1, 3, 5)
-    )  # fmt: skip
+    assert parting(tmp_path, a, b) == parted((), Event(1, 1, 3, 4), Event(1, 1, 3, 5))
 
 
 def test_the_earliest_of_several(tmp_path: Path) -> None:
     """Thread 2 writes another text before the first thread does."""
     a = program(*write(1, b"one"), *write(2, b"two", pid=1))
     b = program(*write(1, b"ONE"), *write(2, b"TWO", pid=1))
-    assert parting(tmp_path, a, b) == Parting((), "/bin/sh", Event(1, 1, 3, 4), Event(1, 1, 3, 4))
+    assert parting(tmp_path, a, b) == parted((), Event(1, 1, 3, 4), Event(1, 1, 3, 4))
     b = program(*write(2, b"TWO", pid=1), *write(1, b"one"), *write(1, b"more"))
-    assert parting(tmp_path, a, b) == Parting(
-        (0,), "/bin/sh", Event(1, 2, 5, 6), Event(1, 2, 3, 4)
-    )  # fmt: skip
+    assert parting(tmp_path, a, b) == parted((0,), Event(1, 2, 5, 6), Event(1, 2, 3, 4), 2)
 
 
 def test_one_does_more(tmp_path: Path) -> None:
     a = program(*write(1, b"one"))
     b = program(*write(1, b"one"), *write(2, b"two", pid=1))
-    assert parting(tmp_path, a, b) == Parting((0,), "/bin/sh", None, Event(1, 2, 5, 6))
-    assert parting(tmp_path, b, a) == Parting((0,), "/bin/sh", Event(1, 2, 5, 6), None)
+    assert parting(tmp_path, a, b) == parted((0,), None, Event(1, 2, 5, 6), 2)
+    assert parting(tmp_path, b, a) == parted((0,), Event(1, 2, 5, 6), None, 2)
+
+
+def test_no_such_thread(tmp_path: Path) -> None:
+    a = program(*write(1, b"one"))
+    b = program(*write(1, b"one"), fork(1, 9, THREAD, child_pid=1), *write(9, b"two", pid=1))
+    assert parting(tmp_path, a, b) == Parting(
+        (1,), "/bin/sh", None, Event(1, 9, 6, 7), None, Thread(1, 9, 5)
+    )
 
 
 def test_one_never_returns(tmp_path: Path) -> None:
@@ -100,11 +115,9 @@ def test_one_never_returns(tmp_path: Path) -> None:
     call = enter(1, WAIT4, -1, 0, 0, 0)
     a = program(call, *write(2, b"a", pid=1), leave(1, WAIT4, 2))
     b = program(call, *write(2, b"b", pid=1))
-    assert parting(tmp_path, a, b) == Parting((0,), "/bin/sh", Event(1, 2, 4, 5), Event(1, 2, 4, 5))
+    assert parting(tmp_path, a, b) == parted((0,), Event(1, 2, 4, 5), Event(1, 2, 4, 5), 2)
     b = program(call, *write(2, b"a", pid=1))
-    assert parting(tmp_path, a, b) == Parting(
-        (), "/bin/sh", Event(1, 1, 3, 6), Event(1, 1, 3, None)
-    )  # fmt: skip
+    assert parting(tmp_path, a, b) == parted((), Event(1, 1, 3, 6), Event(1, 1, 3, None))
 
 
 def test_addresses_and_numbers_of_tasks_do_not_matter(tmp_path: Path) -> None:
@@ -153,7 +166,7 @@ def test_waits_and_memory_do_not_matter(tmp_path: Path) -> None:
     of_a_file = [enter(1, MMAP, 0, 4096, 1, 2, 3, 0), leave(1, MMAP, 0x7F0000)]
     for calls in (failed, of_a_file):
         found = parting(tmp_path, a, program(*calls, *write(1, b"x")))
-        assert found == Parting((), "/bin/sh", Event(1, 1, 3, 4), Event(1, 1, 3, 4))
+        assert found == parted((), Event(1, 1, 3, 4), Event(1, 1, 3, 4))
 
 
 @pytest.mark.parametrize("again", [READ, RESTART])
@@ -179,7 +192,7 @@ def test_interrupted_and_gone_on(tmp_path: Path, again: int) -> None:
     # It is not the same if the program was told, and did something else then.
     told = program(call, leave(1, READ, -512), *handler, *write(1, b"x"))
     found = parting(tmp_path, program(call, done, *handler, *write(1, b"x")), told)
-    assert found == Parting((), "/bin/sh", Event(1, 1, 3, 4), Event(1, 1, 3, 10))
+    assert found == parted((), Event(1, 1, 3, 4), Event(1, 1, 3, 10))
 
 
 def test_the_handlers_own_calls_are_compared(tmp_path: Path) -> None:
@@ -194,14 +207,14 @@ def test_the_handlers_own_calls_are_compared(tmp_path: Path) -> None:
     a = program(*write(1, b"main"), *handler(b"x"))
     assert parting(tmp_path, a, program(*handler(b"x"), *write(1, b"main"))) is None
     found = parting(tmp_path, a, program(*handler(b"y"), *write(1, b"main")))
-    assert found == Parting((), "/bin/sh", Event(1, 1, 6, 7), Event(1, 1, 4, 5))
+    assert found == parted((), Event(1, 1, 6, 7), Event(1, 1, 4, 5))
 
 
 def test_death_by_signal(tmp_path: Path) -> None:
     a = program(*write(1, b"x"), end(1, 0, b"sh"))
     b = program(*write(1, b"x"), signal(1, 13, 0), end(1, 13, b"sh"))
     found = parting(tmp_path, a, b)
-    assert found == Parting((), "/bin/sh", Event(1, 1, 5, 5), Event(1, 1, 6, 6))
+    assert found == parted((), Event(1, 1, 5, 5), Event(1, 1, 6, 6))
 
 
 def test_a_path_that_is_read_late(tmp_path: Path) -> None:
@@ -212,6 +225,48 @@ def test_a_path_that_is_read_late(tmp_path: Path) -> None:
     assert parting(tmp_path, a, b) is None
     b = program(enter(1, 257, -100, 0x7F0000, 0), leave(1, 257, 3, detail(1, 1, b"/etc/group")))
     assert parting(tmp_path, a, b) is not None
+
+
+def test_random_numbers_do_not_matter(tmp_path: Path) -> None:
+    def run(data: bytes) -> list[bytes]:
+        return program(enter(1, 318, 0x7F0000, 8), leave(1, 318, 8, detail(0, 2, data)))
+
+    assert parting(tmp_path, run(b"8 bytes."), run(b"8 others")) is None
+
+
+EXCLUSIVE = 0o302
+
+
+def temporary(name: bytes, flags: int = EXCLUSIVE, used: bytes = b"") -> list[bytes]:
+    """Makes a file, and has another program use it."""
+    used = used or name
+    path = detail(1, 1, b"/build/" + name)
+    return program(
+        enter(1, 257, -100, 0x7F0000, flags, 0o600, more=path),
+        leave(1, 257, 3),
+        fork(1, 3, 0x11),
+        execute(3, b"/bin/as", b"as", b"-o", b"/build/" + used),
+        *write(3, b"in " + used + b"/x:"),
+    )
+
+
+def test_random_names_stand_for_each_other(tmp_path: Path) -> None:
+    a, b = temporary(b"ccXEl51Y.s"), temporary(b"ccM0l2aQ.s")
+    assert parting(tmp_path, a, b) is None
+    # One that is used where the other run uses another one.
+    found = parting(tmp_path, a, temporary(b"ccM0l2aQ.s", used=b"ccM0l2aQ.o"))
+    assert found is not None
+    assert found.first == Event(3, 3, 6, 6)
+
+
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [(b"ccXEl51Z.s", EXCLUSIVE), (b"ccM0l2aQQ.s", EXCLUSIVE), (b"ccM0l2aQ.s", 0o102)],
+)
+def test_names_that_are_not_random(tmp_path: Path, name: bytes, flags: int) -> None:
+    found = parting(tmp_path, temporary(b"ccXEl51Y.s", flags), temporary(name, flags))
+    assert found is not None
+    assert found.first == Event(1, 1, 3, 4)
 
 
 def make(first: bytes, second: bytes) -> list[bytes]:
@@ -272,9 +327,7 @@ def test_parts_within_what_has_begun_before(tmp_path: Path) -> None:
     )
     a = [*head, leave(1, READ, 1, detail(1, 2, b"1"))]
     b = [*head, leave(1, READ, 1, detail(1, 2, b"2"))]
-    assert parting(tmp_path, a, b) == Parting(
-        (), "/bin/sh", Event(1, 1, 3, 8), Event(1, 1, 3, 8)
-    )  # fmt: skip
+    assert parting(tmp_path, a, b) == parted((), Event(1, 1, 3, 8), Event(1, 1, 3, 8))
     # A signal's handler, too, and a call that was interrupted.
     head = program(
         enter(1, READ, 0, 0x7F0000, 9),

@@ -13,6 +13,9 @@ nothing else. What a program could notice is compared here, thread by thread:
   and what says no more than when something happened: that a thread waited for another in the
   kernel (futex) or gave way (sched_yield), that a call was interrupted and went on, and memory that
   was had or given back (a thread's stack may be one that another has left), unless that failed.
+- Random numbers depend on who asked for some before. What getrandom gives is not compared, and a
+  new file with a random name (that of mkstemp or mkdtemp) stands for the other run's from then on,
+  wherever its name is found.
 """
 
 from collections import deque
@@ -57,6 +60,15 @@ class Event:
 
 
 @attrs.frozen
+class Thread:
+    """A thread of one of the runs, with the step at which it was first seen."""
+
+    pid: int
+    tid: int
+    first: int
+
+
+@attrs.frozen
 class Parting:
     """What the thread *lineage* of a program does differs; None: it does nothing more there."""
 
@@ -65,6 +77,9 @@ class Parting:
     """The path that its process executed last, "" if it never did."""
     first: Event | None
     second: Event | None
+    first_thread: Thread | None
+    """None: there is none."""
+    second_thread: Thread | None
 
 
 @attrs.frozen
@@ -86,7 +101,7 @@ def part(
     """
     names = _Lineages()
     first, second = (_Side(names, selection or Selection()) for _ in "ab")
-    return _Comparison(names, first.events(a), second.events(b)).run()
+    return _Comparison(names, (first, second), (first.events(a), second.events(b))).run()
 
 
 def part_traces(
@@ -103,8 +118,8 @@ def part_traces(
         for raw in trace.walk(frame, a.end.start, _matters):
             first.skip(frame.data, raw)
     second = first.copy()
-    records = (reader.records(step, select=_matters) for reader in (a, b))
-    return _Comparison(names, first.events(next(records)), second.events(next(records))).run()
+    sides = first, second
+    return _Comparison(names, sides, (first.trace(a, step), second.trace(b, step))).run()
 
 
 def processes(records: Iterable[Record]) -> dict[int, list[Lineage]]:
@@ -220,6 +235,7 @@ _RETURN_TASK = frozenset({39, 56, 57, 58, 61, 110, 111, 112, 121, 124, 186, 218,
 set_tid_address, clone3."""
 _RETURN_ADDRESS = frozenset({_MMAP, 12, 25, 30, 453})
 """mmap, brk, mremap, shmat, map_shadow_stack."""
+_GETRANDOM = 318
 _RETURN_TIME = frozenset({37, 100, 201})
 """alarm, times, time."""
 _INTERRUPTED = frozenset({-512, -513, -514, -516})
@@ -241,6 +257,14 @@ _KINDS = {
 _UNKNOWN = ("hex",) * 6
 
 
+def is_compared(call: Enter, value: int | None) -> bool:
+    """Whether a call that returned *value* (None: it did not) counts, or says only when it was."""
+    if call.call in _WHEN:
+        return False
+    memory = call.call in _MEMORY and (call.call != _MMAP or call.args[3] & _MAP_ANONYMOUS != 0)
+    return not memory or (value is not None and _is_error(value))
+
+
 def _is_error(value: int) -> bool:
     return -4096 < value < 0
 
@@ -256,6 +280,8 @@ class _Side:
     """Those that live, by tid."""
     owners: dict[int, int] = attrs.field(factory=dict)
     """The lineage of whom a tid belongs to or belonged to last."""
+    known: dict[int, Thread] = attrs.field(factory=dict)
+    """All that there have been, by lineage."""
     others: int = 0
     """How many tasks have come from outside the job."""
     _wanted: frozenset[int] = frozenset()
@@ -275,18 +301,24 @@ class _Side:
                 for tid, thread in self.threads.items()
             },
             owners=dict(self.owners),
+            known=dict(self.known),
             calls=dict(self._calls),
         )
 
     # --- tasks
 
-    def _thread(self, pid: int, tid: int) -> _Thread | None:
-        """The thread *tid*; the builder's first is there when it is first seen."""
-        thread = self.threads.get(tid)
-        if thread is None and pid and not self.owners:
-            thread = self.threads[tid] = _Thread(pid, tid, 0)
-            self.owners[tid] = 0
-            self.processes[pid] = self._process(_Process(0))
+    def _thread(self, record: Record) -> _Thread | None:
+        """Whose record it is; the builder's first is there when it is first seen."""
+        thread = self.threads.get(record.tid)
+        if thread is None and record.pid and not self.owners:
+            thread = self._begin(_Thread(record.pid, record.tid, 0), record.step)
+            self.processes[record.pid] = self._process(_Process(0))
+        return thread
+
+    def _begin(self, thread: _Thread, step: int) -> _Thread:
+        self.threads[thread.tid] = thread
+        self.owners[thread.tid] = thread.lineage
+        self.known[thread.lineage] = Thread(thread.pid, thread.tid, step)
         return thread
 
     def _process(self, process: _Process) -> _Process:
@@ -301,7 +333,7 @@ class _Side:
         return process
 
     def _fork(self, record: Fork) -> None:
-        maker = self._thread(record.pid, record.tid)
+        maker = self._thread(record)
         if maker is None:
             # The kernel itself, such as for io_uring.
             place = -1 - self.others
@@ -310,15 +342,14 @@ class _Side:
         else:
             lineage = self.names.child(maker.lineage, maker.children)
             maker.children += 1
-        self.threads[record.child_tid] = _Thread(record.child_pid, record.child_tid, lineage)
-        self.owners[record.child_tid] = lineage
+        self._begin(_Thread(record.child_pid, record.child_tid, lineage), record.step)
         if record.child_pid == record.child_tid:
             parent = self.processes.get(record.pid)
             child = _Process(lineage, parent.program if parent else "")
             self.processes[record.child_pid] = self._process(child)
 
     def _exec(self, record: Exec) -> None:
-        self._thread(record.pid, record.tid)
+        self._thread(record)
         process = self.processes.get(record.pid)
         if process is None:
             return
@@ -326,7 +357,7 @@ class _Side:
         self._process(process)
         if record.tid not in self.threads:
             # A thread that is not the first, which has ended, takes its number.
-            self.threads[record.tid] = _Thread(record.pid, record.tid, process.first)
+            self._begin(_Thread(record.pid, record.tid, process.first), record.step)
 
     def _end(self, record: TaskEnd) -> None:
         self.threads.pop(record.tid, None)
@@ -360,6 +391,24 @@ class _Side:
         for record in records:
             yield record.step
             yield from self._see(record)
+        yield from self._rest()
+
+    def trace(self, reader: TraceReader, step: int) -> "Iterator[_Event | int]":
+        """The same of the records of *reader* from *step* on, without reading all in them."""
+        for frame in reader.frames(step, None):
+            data = frame.data
+            for raw in trace.walk(frame, reader.end.start, _matters):
+                if raw.step < step:
+                    continue
+                process = self.processes.get(raw.pid)
+                if process is not None and not process.wanted:
+                    self.skip(data, raw)
+                else:
+                    yield raw.step
+                    yield from self._see(trace.parse(data, raw))
+        yield from self._rest()
+
+    def _rest(self) -> Iterator[_Event]:
         for thread in self.threads.values():
             yield from self._unfinished(thread)
 
@@ -376,14 +425,14 @@ class _Side:
                 self._exec(record)
                 yield from self._plain(record, ("exec", record.path, record.arguments))
             case SignalDelivered():
-                thread = self._thread(record.pid, record.tid)
+                thread = self._thread(record)
                 if thread is not None:
                     thread.handlers.append((record.signal, thread.interrupted))
                     thread.interrupted = None
                 sender = self._number(record.sender)
                 yield from self._plain(record, ("signal", record.signal, record.code, sender))
             case TaskEnd():
-                thread = self._thread(record.pid, record.tid)
+                thread = self._thread(record)
                 if thread is not None:
                     yield from self._unfinished(thread)
                     # It may have died of the last one.
@@ -402,12 +451,12 @@ class _Side:
             yield _Event(key, thread.pid, thread.tid, begin, step, process.program, what, result)
 
     def _plain(self, record: Record, what: Any) -> Iterator[_Event]:
-        thread = self._thread(record.pid, record.tid)
+        thread = self._thread(record)
         if thread is not None:
             yield from self._event(thread, record.step, record.step, what)
 
     def _enter(self, record: Enter) -> Iterator[_Event]:
-        thread = self._thread(record.pid, record.tid)
+        thread = self._thread(record)
         if thread is None:
             return
         before, thread.interrupted = thread.interrupted, None
@@ -423,7 +472,7 @@ class _Side:
         thread.call = call
 
     def _exit(self, record: Exit) -> Iterator[_Event]:
-        thread = self._thread(record.pid, record.tid)
+        thread = self._thread(record)
         if thread is None:
             return
         call, thread.call = thread.call, None
@@ -449,19 +498,16 @@ class _Side:
         details: tuple[Detail, ...] = (),
     ) -> Iterator[_Event]:
         """The event of a call that has returned, or will not."""
+        if not is_compared(call.record, value):
+            return
         number = call.record.call
-        if number in _WHEN:
-            return
-        memory = number in _MEMORY and (
-            number != _MMAP or call.record.args[3] & _MAP_ANONYMOUS != 0
-        )
-        if memory and not (value is not None and _is_error(value)):
-            return
         kinds = _KINDS.get(number, _UNKNOWN)
         given: list[Detail] = []
         got: list[Detail] = []
         # A string that was not in memory when the call began is in the record of its end.
         for detail in sorted((*call.record.details, *details), key=_argument):
+            if number == _GETRANDOM:
+                continue
             filled = kinds[detail.argument : detail.argument + 1] == ("ptr",)
             (got if filled else given).append(detail)
         what = number, call.args, tuple(given)
@@ -548,19 +594,64 @@ def _interrupts(data: bytes, raw: Raw) -> bool:
 
 # --- both sides
 
+_MAKES_NAME = {2: 1, 257: 2, 83: None, 258: None}
+"""open, openat, mkdir, mkdirat: what makes a name, and which argument has its flags."""
+_EXCLUSIVE = 0o300
+"""O_CREAT and O_EXCL."""
+_FEWEST_RANDOM = 3
+"""How many places of two random names differ at least."""
+
+
+def _new_name(event: _Event) -> tuple[bytes, bytes] | None:
+    """Directory and name of what a call has made that is there for nobody else."""
+    if not isinstance(event.what[0], int) or event.what[0] not in _MAKES_NAME:
+        return None
+    number, args, details = event.what
+    flags = _MAKES_NAME[number]
+    failed = event.result is None or _is_error(event.result[0])
+    if failed or (flags is not None and args[flags] & _EXCLUSIVE != _EXCLUSIVE):
+        return None
+    if len(details) != 1 or details[0].cut:
+        return None
+    directory, _, name = details[0].data.rpartition(b"/")
+    return directory, name
+
+
+def _renamed(value: Any, names: dict[bytes, bytes]) -> Any:
+    """*value* with the first run's names replaced by the second's."""
+    if isinstance(value, bytes):
+        for old, new in names.items():
+            value = value.replace(old, new)
+        return value
+    if isinstance(value, str):
+        return _renamed(value.encode(errors="surrogateescape"), names).decode(
+            errors="surrogateescape"
+        )
+    if isinstance(value, tuple):
+        return tuple(_renamed(part, names) for part in value)
+    if isinstance(value, Detail):
+        return attrs.evolve(value, data=_renamed(value.data, names))
+    return value
+
 
 class _Comparison:
     """Matches the events of two sides, thread by thread."""
 
     def __init__(
-        self, names: _Lineages, first: Iterator[_Event | int], second: Iterator[_Event | int]
+        self,
+        names: _Lineages,
+        sides: tuple[_Side, _Side],
+        sources: tuple[Iterator[_Event | int], Iterator[_Event | int]],
     ) -> None:
         self._names = names
-        self._sources = first, second
+        self._sides = sides
+        self._sources = sources
         self._waiting: tuple[dict[_Key, deque[_Event]], dict[_Key, deque[_Event]]] = ({}, {})
         """Events without a match, by side."""
         self._steps = [0, 0]
         self._parted: set[_Key] = set()
+        self._renamed: dict[bytes, bytes] = {}
+        """Random names of the first run, with what they are in the second."""
         self._best: tuple[int, Parting] | None = None
 
     def run(self) -> Parting | None:
@@ -611,11 +702,32 @@ class _Comparison:
             self._waiting[side].setdefault(event.key, deque()).append(event)
             return
         other = others.popleft()
-        if event.what != other.what or event.result != other.result:
+        if not (self._same(event, other) if side == 0 else self._same(other, event)):
             self._found(side, event, other)
             self._parted.add(event.key)
             for waiting in self._waiting:
                 waiting.pop(event.key, None)
+
+    def _same(self, first: _Event, second: _Event) -> bool:
+        if first.what == second.what and first.result == second.result:
+            return True
+        what, result = (_renamed(part, self._renamed) for part in (first.what, first.result))
+        if result != second.result:
+            return False
+        return bool(what == second.what) or self._is_random_name(what, first, second)
+
+    def _is_random_name(self, what: Any, first: _Event, second: _Event) -> bool:
+        """Whether both make a file, which has another name for no other reason than chance."""
+        one, other = _new_name(attrs.evolve(first, what=what)), _new_name(second)
+        if one is None or other is None or what[:2] != second.what[:2]:
+            return False
+        (directory, name), (other_directory, other_name) = one, other
+        if directory != other_directory or len(name) != len(other_name):
+            return False
+        if sum(a != b for a, b in zip(name, other_name, strict=True)) < _FEWEST_RANDOM:
+            return False
+        self._renamed[name] = other_name
+        return True
 
     def _found(self, side: int, event: _Event, other: _Event | None) -> None:
         if other is None:
@@ -626,13 +738,9 @@ class _Comparison:
             # The same call that ends in another way, or does not in one of the runs.
             step = min(one.step for one in (event, other) if one.step is not None)
         if self._best is None or step < self._best[0]:
-            first, second = event.public(), None if other is None else other.public()
-            lineage = self._names.lineage(event.key[0])
-            self._best = (
-                step,
-                (
-                    Parting(lineage, event.program, first, second)
-                    if side == 0
-                    else Parting(lineage, event.program, second, first)
-                ),
-            )
+            events = [event.public(), None if other is None else other.public()]
+            first, second = events if side == 0 else reversed(events)
+            number = event.key[0]
+            lineage = self._names.lineage(number)
+            threads = [found.known.get(number) for found in self._sides]
+            self._best = step, Parting(lineage, event.program, first, second, *threads)

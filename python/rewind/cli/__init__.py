@@ -23,6 +23,7 @@ _COMMANDS = {
     "ps": "A run's processes.",
     "where": "Where a thread is in its program, at a step.",
     "replay": "Make a run again, and compare.",
+    "compare": "Where two runs part.",
     "fork": "Another run, perturbed at a position of one.",
     "doctor": "What works here, and the mend for what does not.",
 }

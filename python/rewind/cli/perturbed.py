@@ -63,8 +63,5 @@ def warn_of_no_effect(schedule: Schedule, run: Run) -> list[str]:
 
 def deed(record: Perturbed) -> str:
     """What a perturbation's record says that is done, after the subject."""
-    if record.kind == "stall":
-        what = f"stalls thread {record.tid} for {span(record.ns)}"
-    else:
-        what = f"takes thread {record.tid}'s turn"
-    return f"{what} (nothing ran)" if record.nothing else what
+    who = "nobody (no task of the job was running)" if record.nothing else f"thread {record.tid}"
+    return f"stalls {who} for {span(record.ns)}" if record.kind == "stall" else f"reschedules {who}"
