@@ -1,23 +1,14 @@
 """Which task runs, which could, and what the others wait for."""
 
-from typing import Any, ClassVar
+from typing import Any
 
-import attrs
 import pytest
 
 from rewind.analysis.tasks import Tasks, wakes_by_itself
-from rewind.formats.trace import Enter, Exec, Exit, Fork, Record, Switch, TaskEnd
+from rewind.formats.trace import Enter, Exec, Exit, Fork, Switch, TaskEnd, Wake
 
 FUTEX, READ, NANOSLEEP = 202, 0, 35
 TIMEOUT = 0x7F0000
-
-
-@attrs.frozen(kw_only=True)
-class Wake(Record):
-    type: ClassVar[str] = "wake"
-
-    woken_pid: int
-    woken_tid: int
 
 
 def enter(tid: int, call: int, *args: int, pid: int = 1) -> Enter:
@@ -36,7 +27,9 @@ def switch(tid: int, to: int, state: int = 0, pid: int = 1, to_pid: int = 1) -> 
 
 
 def wake(tid: int, by: int = 0) -> Wake:
-    return Wake(step=0, time=0, pid=1 if by else 0, tid=by, woken_pid=1, woken_tid=tid)
+    return Wake(
+        step=0, time=0, pid=1 if by else 0, tid=by, woken_pid=1, woken_tid=tid, interrupt=not by
+    )
 
 
 def fork(tid: int, child: int, child_pid: int = 1, pid: int = 1) -> Fork:

@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from rewind.formats.trace import Enter, Exec, Exit, Fork, Record, Switch, TaskEnd
+from rewind.formats.trace import Enter, Exec, Exit, Fork, Record, Switch, TaskEnd, Wake
 
 _FUTEX = 202
 _FUTEX_COMMAND = 0x7F
@@ -146,7 +146,7 @@ class Tasks:
         self.runnable.discard(record.next_tid)
         self.current = record.next_tid
 
-    def _wake(self, record: Any) -> None:
+    def _wake(self, record: Wake) -> None:
         if record.woken_tid in self.alive and record.woken_tid != self.current:
             self.runnable.add(record.woken_tid)
 
