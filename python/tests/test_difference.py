@@ -6,7 +6,7 @@ import pytest
 
 import traces
 from rewind.analysis.difference import first_difference
-from rewind.cli.difference import line
+from rewind.analysis.excerpt import line
 from rewind.formats.trace import TraceReader
 
 

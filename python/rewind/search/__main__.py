@@ -71,7 +71,6 @@ def _search(request: SearchRequest) -> None:
     request.out.mkdir()
     made = summary(request, found)
     (request.out / "report.cbor").write_bytes(made.to_cbor())
-    (request.out / "report.txt").write_text("".join(f"{line}\n" for line in text.lines(made, {})))
     if made.verdict in ("same", "alone"):
         # For lib.check: a shell script can tell by it.
         (request.out / "clean").touch()
@@ -83,6 +82,8 @@ def _search(request: SearchRequest) -> None:
             run.tape.write(request.out / f"{name}.trace", run.end)
             data = {"schedule": schedule.to_data(side.schedule), "timeLimit": side.time_limit}
             (request.out / f"{name}.json").write_text(json.dumps(data) + "\n")
+    said = text.lines(made, request.out, {})
+    (request.out / "report.txt").write_text("".join(f"{line}\n" for line in said))
 
 
 def summary(request: SearchRequest, found: Found) -> report.Report:

@@ -1,12 +1,18 @@
 """The report in words: what `rewind check` prints, and a failed check's log."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from rewind.analysis import render
+from rewind.analysis.excerpt import program_lines
+from rewind.analysis.parting import part_traces
 from rewind.formats.schedule import Perturbation, Position
+from rewind.formats.trace import TraceReader
 from rewind.search.report import Place, Report, Side, Tried, Waiting
 
 _UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns"))
+CONTEXT = 4
+"""Lines of a program that are shown before it parts, and after."""
 SHORT = 8
 """Characters of a hash that are shown."""
 
@@ -36,9 +42,10 @@ def tried(entry: Tried, hash: str | None) -> str:
     return line
 
 
-def lines(report: Report, hashes: Mapping[str, str]) -> Iterator[str]:
+def lines(report: Report, directory: Path, hashes: Mapping[str, str]) -> Iterator[str]:
     """The whole report.
 
+    :param directory: where its traces are.
     :param hashes: those of runs, as far as they are known: by a schedule's number as text, and of
         "failing" and "passing".
     """
@@ -48,6 +55,8 @@ def lines(report: Report, hashes: Mapping[str, str]) -> Iterator[str]:
     yield from _verdict(report)
     if report.deciding is not None and report.failing is not None and report.passing is not None:
         yield from _deciding(report, report.failing, report.passing, hashes)
+        yield ""
+        yield from _parting(directory)
 
 
 def _verdict(report: Report) -> Iterator[str]:
@@ -97,7 +106,7 @@ def _deciding(
     later = Position(deciding.step, deciding.offset + 1)
     fails = report.tried[0].outcome.success
     yield (
-        f"  one instruction later, at {later} at the latest, it {'passes' if fails else 'fails'}; "
+        f"  at {later}, one instruction later, it {'passes' if fails else 'fails'}; "
         f"until {position} both are the same run"
     )
     if len(failing.schedule) > 1 + len(report.schedule):
@@ -110,6 +119,19 @@ def _deciding(
         hash = hashes.get(name)
         text = f"{name}  {side.outcome!s:<12} {side.steps:>9,} steps"
         yield text + (f"  {hash[:SHORT]}" if hash else "")
+
+
+def _parting(directory: Path) -> Iterator[str]:
+    """What the programs do where the two runs part."""
+    with (
+        TraceReader(directory / "passing.trace") as passing,
+        TraceReader(directory / "failing.trace") as failing,
+    ):
+        found = part_traces(passing, failing)
+        if found is None:
+            yield "the programs do the same in both, at other times"
+            return
+        yield from program_lines((passing, failing), ("passing", "failing"), found, CONTEXT)
 
 
 def _waiting(waiting: Waiting) -> str:

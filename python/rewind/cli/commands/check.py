@@ -139,7 +139,7 @@ def command(
     if as_json:
         say_json({"search": str(made.out), **plain(report), "hashes": hashes})
     else:
-        for line in text.lines(report, hashes):
+        for line in text.lines(report, made.out, hashes):
             say(line)
         for line in _closer(report, hashes):
             say(line)

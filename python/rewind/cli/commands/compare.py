@@ -7,11 +7,12 @@ from typing import Any
 import attrs
 import click
 
+from rewind.analysis import excerpt
 from rewind.analysis.difference import first_difference
-from rewind.analysis.parting import Event, Parting, Selection, Thread, part_traces, processes
+from rewind.analysis.excerpt import Excerpt
+from rewind.analysis.parting import Event, Selection, Thread, part_traces, processes
 from rewind.cli import params
 from rewind.cli.commands.events import as_data
-from rewind.cli.difference import Excerpt, ThreadLines
 from rewind.cli.errors import Failure
 from rewind.cli.outcomes import Difference, differences
 from rewind.cli.output import count, say, say_json, span
@@ -24,7 +25,6 @@ from rewind.formats.trace import Exec, Perturbed, Record, TraceReader, Wake
 
 CONTEXT = 5
 CONTEXT_MAX = 10_000
-_BOTH = "both"
 
 
 @attrs.frozen
@@ -209,14 +209,9 @@ def _context(sides: Sides, parted: _Parted, context: int) -> Iterator[str]:
     if after[0][:1] == after[1][:1]:
         # They differ in nothing but when it was.
         before, after = parts(time=True)
-    yield from _labelled(_BOTH, before)
+    yield from excerpt.labelled(excerpt.BOTH, before)
     for side, lines in zip(sides, after, strict=True):
-        yield from _labelled(side.label, lines or [side.end()])
-
-
-def _labelled(label: str, lines: Sequence[str]) -> Iterator[str]:
-    width = max(len(_BOTH), 8)
-    return (f"  {label:<{width}}  {line}" for line in lines)
+        yield from excerpt.labelled(side.label, lines or [side.end()])
 
 
 def _ends(sides: Sides, parted: _Parted | None) -> Iterator[Difference]:
@@ -306,7 +301,9 @@ def _compare_programs(sides: Sides, programs: tuple[str, ...], context: int, as_
     elif found is None:
         say(f"{' and '.join(programs)}: the same events")
     else:
-        for text in _program_lines(sides, found, context):
+        for text in excerpt.program_lines(
+            (sides[0].reader, sides[1].reader), (sides[0].label, sides[1].label), found, context
+        ):
             say(text)
     return int(found is not None)
 
@@ -351,38 +348,3 @@ def _event(side: Side, event: Event | None, thread: Thread | None) -> dict[str, 
             for record in side.reader.records(step, step)
         ],
     }
-
-
-def _program_lines(sides: Sides, found: Parting, context: int) -> Iterator[str]:
-    steps = max(side.reader.steps for side in sides)
-    threads = [
-        None if thread is None else ThreadLines(side.reader, thread, steps)
-        for side, thread in zip(sides, (found.first_thread, found.second_thread), strict=True)
-    ]
-    events = (found.first, found.second)
-    ids = [thread.thread.tid for thread in threads if thread is not None]
-    name = f"thread {ids[0]}"
-    if ids[0] != ids[-1]:
-        name += f", {ids[1]} in {sides[1].label},"
-    program = found.program.rpartition("/")[2] or "the builder"
-    where = ", ".join(
-        f"{event.begin} of {side.label}"
-        for side, event in zip(sides, events, strict=True)
-        if event is not None
-    )
-    yield f"{program}: {name} does the same until step {where}"
-    known = next(
-        (thread, event)
-        for thread, event in zip(threads, events, strict=True)
-        if thread is not None and event is not None
-    )
-    yield from _labelled(_BOTH, known[0].before(known[1].begin, context))
-    for side, thread, event in zip(sides, threads, events, strict=True):
-        if thread is None:
-            lines = ["has no such thread"]
-        elif event is None:
-            last = thread.last()
-            lines = ["does no more; the last is", *last] if last else ["does nothing"]
-        else:
-            lines = thread.after(event.begin, max(context, 1))
-        yield from _labelled(side.label, lines)

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from rewind.analysis.difference import first_difference
+from rewind.analysis.excerpt import line
 from rewind.cli import nix, params, recording
 from rewind.cli.commands.events import as_data
-from rewind.cli.difference import line
 from rewind.cli.errors import Failure
 from rewind.cli.nix import BuildFailure
 from rewind.cli.output import count, say, say_json

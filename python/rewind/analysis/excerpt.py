@@ -2,12 +2,12 @@
 
 import struct
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import attrs
 
 from rewind.analysis import render
-from rewind.analysis.parting import Thread, is_compared
+from rewind.analysis.parting import Parting, Thread, is_compared
 from rewind.analysis.render import Lines, join
 from rewind.formats import trace
 from rewind.formats.trace import Enter, Raw, TraceReader
@@ -198,3 +198,54 @@ class ThreadLines:
             self._text(deed) + (" …" if deed.raw.type == trace.ENTER and deed.value is None else "")
             for deed in deque(_deeds(iter(latest)), maxlen=1)
         ]
+
+
+BOTH = "both"
+"""The label of lines that two runs have in common."""
+
+
+def labelled(label: str, lines: Sequence[str]) -> Iterator[str]:
+    """*lines* with *label* before each, in a column."""
+    width = max(len(BOTH), 8)
+    return (f"  {label:<{width}}  {line}" for line in lines)
+
+
+def program_lines(
+    readers: tuple[TraceReader, TraceReader],
+    labels: tuple[str, str],
+    found: Parting,
+    context: int,
+) -> Iterator[str]:
+    """Where the two runs part that *found* tells of, and *context* lines before and after."""
+    steps = max(reader.steps for reader in readers)
+    threads = [
+        None if thread is None else ThreadLines(reader, thread, steps)
+        for reader, thread in zip(readers, (found.first_thread, found.second_thread), strict=True)
+    ]
+    events = (found.first, found.second)
+    ids = [thread.thread.tid for thread in threads if thread is not None]
+    name = f"thread {ids[0]}"
+    if ids[0] != ids[-1]:
+        name += f", {ids[1]} in {labels[1]},"
+    program = found.program.rpartition("/")[2] or "the builder"
+    where = ", ".join(
+        f"{event.begin} of {label}"
+        for label, event in zip(labels, events, strict=True)
+        if event is not None
+    )
+    yield f"{program}: {name} does the same until step {where}"
+    known = next(
+        (thread, event)
+        for thread, event in zip(threads, events, strict=True)
+        if thread is not None and event is not None
+    )
+    yield from labelled(BOTH, known[0].before(known[1].begin, context))
+    for label, thread, event in zip(labels, threads, events, strict=True):
+        if thread is None:
+            lines = ["has no such thread"]
+        elif event is None:
+            last = thread.last()
+            lines = ["does no more; the last is", *last] if last else ["does nothing"]
+        else:
+            lines = thread.after(event.begin, max(context, 1))
+        yield from labelled(label, lines)
