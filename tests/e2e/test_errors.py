@@ -275,7 +275,7 @@ def damage(
     [
         (_cut, "the trace is cut short"),
         (_flip, "the trace is damaged"),
-        (_newer_trace, "the trace is of version 99; this rewind reads version 1"),
+        (_newer_trace, "the trace is of version 99; this rewind reads versions up to 2"),
         (lambda _: b"", "this is no trace"),
     ],
     ids=["cut", "flipped", "newer", "empty"],
