@@ -183,7 +183,6 @@ class Keyframes:
             self._schedule,
             stops=[Position(step - 1)],
             keyframe=base,
-            before=self.tape,
             own_memory=True,
             on_stop=take,
         )

@@ -50,10 +50,15 @@ class Keyframe:
     memory: int
     """The file descriptor of the guest's memory."""
     state: bytes = attrs.field(repr=False)
-    steps: int
-    """Records that were taken before it: it is at step ``steps - 1``."""
+    tape: Tape = attrs.field(repr=False)
+    """The records before it."""
     size: int
     """Bytes of the memory that are in use."""
+
+    @property
+    def steps(self) -> int:
+        """How many records were taken before it: it is at step ``steps - 1``."""
+        return self.tape.steps
 
     def close(self) -> None:
         """Free its memory, unless a fork still uses it."""
@@ -105,7 +110,7 @@ class Stopped:
         path.unlink()
         memory = os.dup(self.machine.memory) if last else copy_memory(self.machine.memory)
         size = sum(end - start for start, end in allocated(memory))
-        return Keyframe(memory, state, self.tape.steps, size)
+        return Keyframe(memory, state, self.tape.copy(), size)
 
 
 def copy_memory(memory: int) -> int:
@@ -142,7 +147,6 @@ def run(
     *,
     stops: Sequence[Position] = (),
     keyframe: Keyframe | None = None,
-    before: Tape | None = None,
     own_memory: bool = False,
     on_stop: OnStop | None = None,
     on_frame: OnFrame | None = None,
@@ -154,7 +158,6 @@ def run(
     :param stops: where the machine stops and *on_stop* is called; positions of this run.
     :param keyframe: where it starts, instead of at the boot snapshot: a keyframe of a run that is
         the same until there, at a step before the first perturbation's.
-    :param before: the run's records until the keyframe.
     :param own_memory: keyframes will be taken.
     :param on_frame: called with all new records, as they come.
     :param on_end: called with the file descriptor of the guest's memory when the run has ended; of
@@ -164,7 +167,7 @@ def run(
     :raises Cancelled: if it was cancelled.
     """
     assert request.snapshot is not None
-    tape = before.cut(keyframe.steps) if keyframe is not None and before is not None else Tape()
+    tape = keyframe.tape.copy() if keyframe is not None else Tape()
     plan = _plan(schedule, stops)
     connection: list[Monitor] = []
 

@@ -62,7 +62,6 @@ class Places:
                 tuple(sorted((*fixed, *changed[:-1]))),
                 stops=[Position(last.step, last.offset)],
                 keyframe=keyframe,
-                before=keyframes.tape,
                 own_memory=True,
                 on_stop=look,
             )
@@ -101,7 +100,6 @@ class Places:
                 self._request,
                 schedule,
                 keyframe=keyframe,
-                before=keyframes.tape,
                 own_memory=True,
                 on_end=look,
             )

@@ -24,7 +24,7 @@ from rewind.formats.trace import EXEC, FORK, TASK_END, Record, TaskEnd
 from rewind.recorder.request import RunRequest
 from rewind.search import machines
 from rewind.search.keyframes import Keyframes
-from rewind.search.machines import Ended, Stopped
+from rewind.search.machines import Ended, Keyframe, Stopped
 from rewind.search.tape import Tape
 
 WIDTH = 2
@@ -98,10 +98,9 @@ class _Ends:
         return copy.deepcopy(self)
 
 
-def _ends(tape: Tape, start: int, steps: int | None = None) -> _Ends:
+def _ends(tape: Tape, start: int) -> _Ends:
     ends = _Ends()
-    last = None if steps is None else steps - 1
-    for record in tape.records(start, last=last, select=_Ends.wanted):
+    for record in tape.records(start, select=_Ends.wanted):
         ends.feed(record)
     return ends
 
@@ -129,6 +128,7 @@ class Reducer:
         self._batch = batch
         self._keyframes = keyframes
         self.runs = 0
+        self._last_known: tuple[tuple[int, int], _Ends] | None = None
 
     def reduce(self, schedule: Schedule, run: Ended) -> Reduced:
         """Reduce *schedule*, which gave *run*.
@@ -162,7 +162,6 @@ class Reducer:
                 self._request,
                 self._all(schedule),
                 keyframe=keyframe,
-                before=self._keyframes.tape,
             )
         assert ended is not None
         return ended
@@ -232,9 +231,7 @@ class Reducer:
         def whole(schedule: Schedule) -> bool:
             self.runs += 1
             with keyframes.before(schedule[-1].step) as keyframe:
-                ended = machines.run(
-                    self._request, self._all(schedule), keyframe=keyframe, before=without.tape
-                )
+                ended = machines.run(self._request, self._all(schedule), keyframe=keyframe)
             assert ended is not None
             runs[schedule] = ended
             return self._changed(ended)
@@ -244,6 +241,14 @@ class Reducer:
             return None
         position = Position(first[-1].step, first[-1].offset)
         return Reduced(first, second, runs[first], runs[second], position, self.runs)
+
+    def _known(self, without: Ended, keyframe: Keyframe | None) -> _Ends:
+        """How the processes ended that did before *keyframe*, in the run *without*."""
+        steps = keyframe.steps if keyframe else 0
+        if self._last_known is None or self._last_known[0] != (id(without), steps):
+            tape = keyframe.tape if keyframe else Tape()
+            self._last_known = (id(without), steps), _ends(tape, without.end.start)
+        return self._last_known[1]
 
     def _probe(
         self,
@@ -279,13 +284,12 @@ class Reducer:
             wait = max(SLACK * witness.wait, SLACK_MIN) + last.ns
             stops = [Position(position.step, position.offset + wait)]
         with keyframes.before(position.step) as keyframe:
-            known = _ends(without.tape, start, keyframe.steps if keyframe else 0)
+            known = self._known(without, keyframe)
             ended = machines.run(
                 self._request,
                 self._all(schedule),
                 stops=stops,
                 keyframe=keyframe,
-                before=without.tape,
                 on_stop=ask,
             )
         return self._changed(ended) if ended is not None else verdict[0]

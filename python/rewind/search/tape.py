@@ -73,13 +73,9 @@ class Tape:
             raise ValueError(f"a frame at step {frame.first_step} does not follow {self.steps}")
         self._parts.append(_Part.of(frame))
 
-    def cut(self, steps: int) -> "Tape":
-        """A tape of the first *steps* records."""
-        kept = [part for part in self._parts if part.end <= steps]
-        rest = self._parts[len(kept) :]
-        if rest and rest[0].first_step < steps:
-            kept.append(_Part.of(_head(rest[0].frame(), steps - rest[0].first_step)))
-        return Tape(kept)
+    def copy(self) -> "Tape":
+        """One that can be continued otherwise."""
+        return Tape(list(self._parts))
 
     def frames(self) -> Iterator[Frame]:
         """The records, in the frames in which a device that runs without a stop sends them."""
@@ -135,11 +131,3 @@ class Tape:
             for frame in self.frames():
                 writer.add(frame)
             writer.finish(end)
-
-
-def _head(frame: Frame, records: int) -> Frame:
-    """The first *records* of *frame*."""
-    for number, raw in enumerate(walk(frame)):
-        if number == records - 1:
-            return Frame(frame.first_step, frame.first_time, records, frame.data[: raw.end])
-    return frame
