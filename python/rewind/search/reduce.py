@@ -30,10 +30,11 @@ from rewind.search.tape import Tape
 WIDTH = 2
 """So many positions are tried side by side, whatever the machine: what is found depends on it."""
 
-SLACK = 3
-"""A run is asked when so many times the time has passed that the others took until it showed."""
-SLACK_MIN = 200_000
-"""ns of guest time that it has at least."""
+ASKED = (1.05, 1.3, 2.0, 4.0, 8.0)
+"""When a run is asked: after so many times the time that the others took until it showed. What
+comes after that is code which a fork would have to translate first, the most of its work."""
+ASKED_LATER = 20_000
+"""ns of guest time more: a perturbation costs some itself."""
 
 Changed = Callable[[Ended], bool]
 """Whether an outcome is another than that of the run which the search began with."""
@@ -203,7 +204,7 @@ class Reducer:
         low = at[last.step] + last.offset
         high = without.end.time
         if witness is not None:
-            high = min(high, low + SLACK * witness.wait)
+            high = min(high, low + 2 * witness.wait)
             if self._probe(others, last, at, high, keyframes, witness, without):
                 high = without.end.time
         while high - low > 1:
@@ -281,8 +282,8 @@ class Reducer:
 
         stops = []
         if witness is not None:
-            wait = max(SLACK * witness.wait, SLACK_MIN) + last.ns
-            stops = [Position(position.step, position.offset + wait)]
+            waits = (int(factor * witness.wait) + last.ns + ASKED_LATER for factor in ASKED)
+            stops = [Position(position.step, position.offset + wait) for wait in waits]
         with keyframes.before(position.step) as keyframe:
             known = self._known(without, keyframe)
             ended = machines.run(
