@@ -42,14 +42,28 @@ let
     inherit (pkgs) runCommand;
   };
 
-  # Calls `toJob` with what is the job's of the arguments, and `make` with the rest, which are some
-  # of `options`.
+  # A function called `name` of one attribute set: calls `toJob` with what is the job's of it, and
+  # `make` with the rest, which are some of `options`. As a function that lists its arguments would, it
+  # refuses others.
   withOptions =
-    make: options: toJob: args:
+    name: make: options: toJob: args:
     let
-      given = lib.filter (name: args ? ${name}) options;
+      # Whether each can be left out.
+      jobArgs = lib.functionArgs toJob;
+      known = lib.attrNames jobArgs ++ options;
+      unknown = lib.attrNames (removeAttrs args known);
+      missing = lib.filter (arg: !jobArgs.${arg} && !args ? ${arg}) (lib.attrNames jobArgs);
     in
-    make (toJob (removeAttrs args options)) (lib.getAttrs given args);
+    if unknown != [ ] then
+      throw "rewind: ${name} called with unexpected argument '${lib.head unknown}': it takes ${lib.concatStringsSep ", " known}"
+    else if missing != [ ] then
+      throw "rewind: ${name} called without required argument '${lib.head missing}'"
+    else
+      make (toJob (removeAttrs args options)) (
+        lib.getAttrs (lib.filter (option: args ? ${option}) options) args
+      );
+
+  fromValue = { drv }: jobs.fromDerivation drv;
 in
 {
   /**
@@ -80,7 +94,7 @@ in
     };
     ```
   */
-  run = withOptions runs.run runs.options ({ drv }: jobs.fromDerivation drv);
+  run = withOptions "run" runs.run runs.options fromValue;
 
   /**
     The same run, from what a .drv says: for a program that has read one. The arguments are those
@@ -92,7 +106,7 @@ in
     runFromDrv :: { drv :: String; builder :: String; args :: [String]; ... } -> Derivation
     ```
   */
-  runFromDrv = withOptions runs.run runs.options jobs.fromDrv;
+  runFromDrv = withOptions "runFromDrv" runs.run runs.options jobs.fromDrv;
 
   /**
     The search for a schedule under which a derivation's build ends otherwise: a derivation whose
@@ -104,17 +118,33 @@ in
     `drv`
     : What is run.
 
-    `schedules` (64), `from` (0), `all` (false), `ignoreOutputs` (false), `strategy` ("chance")
-    : How many schedules are tried; the first step at which a perturbation may be; whether the
-      search goes on after the first other outcome; whether an outcome is only how the job ends,
-      whatever it made; what schedules are made of.
+    `schedules` (64)
+    : How many schedules are tried besides the unperturbed one.
+
+    `from` (0)
+    : The first step at which a perturbation may be.
+
+    `all` (false)
+    : Whether the search goes on after the first other outcome.
+
+    `ignoreOutputs` (false)
+    : Whether an outcome is only how the job ends, whatever it made.
+
+    `strategy` ("chance")
+    : What schedules are made of. There is one strategy.
 
     `shards` (1)
     : How many derivations the schedules are spread over, for as many builders. The report is the
       same.
 
+    `seconds`, `nonce` (null)
+    : The host's time that looking for a schedule may take, and a string that no other search has:
+      what such a search finds depends on the host. They are there for `rewind check --time`.
+
     The options of `run`
-    : They are the unperturbed run's; `schedule` is part of every run of the search.
+    : They are the unperturbed run's. The `schedule` is part of every run of the search, and
+      schedules have a time limit of their own: ten times the guest time of the unperturbed run,
+      and at least 60 s.
 
     # Attributes
 
@@ -123,25 +153,53 @@ in
 
     `failing`, `passing`
     : The runs on both sides of the deciding position. Which these are is known when the search is
-      done: to evaluate them builds it.
+      done: to evaluate them builds it. If all outcomes are the same they throw.
 
     # Type
 
     ```
     search :: { drv :: Derivation; schedules :: Int; ... } -> Derivation
     ```
+
+    # Example
+
+    ```nix
+    packages.x86_64-linux.bank-search = rewind.lib.x86_64-linux.search {
+      drv = bank;
+      schedules = 1000;
+      all = true;
+      shards = 8;
+    };
+    ```
   */
-  search = withOptions searches.search searches.options ({ drv }: jobs.fromDerivation drv);
+  search = withOptions "search" searches.search searches.options fromValue;
 
   /**
     The same search, from what a .drv says; see `runFromDrv`.
+
+    # Type
+
+    ```
+    searchFromDrv :: { drv :: String; builder :: String; args :: [String]; ... } -> Derivation
+    ```
   */
-  searchFromDrv = withOptions searches.search searches.options jobs.fromDrv;
+  searchFromDrv = withOptions "searchFromDrv" searches.search searches.options jobs.fromDrv;
 
   /**
-    A search that fails, with its report, when it finds another outcome, or that the job fails
-    whatever the schedule: a flake's check. The arguments are those of `search`, which is an attribute
-    of it, as `unperturbed`, `failing` and `passing` are.
+    A derivation that fails, with a search's report as its log, when the search has found another
+    outcome, or that the job fails whatever the schedule: a flake's check.
+
+    # Inputs
+
+    Those of `search`.
+
+    # Attributes
+
+    `search`
+    : The search.
+
+    `unperturbed`, `failing`, `passing`
+    : The search's runs.
 
     # Type
 
@@ -155,7 +213,7 @@ in
     checks.x86_64-linux.bank = rewind.lib.x86_64-linux.check { drv = bank; };
     ```
   */
-  check = withOptions searches.check searches.options ({ drv }: jobs.fromDerivation drv);
+  check = withOptions "check" searches.check searches.options fromValue;
 
   /**
     What is run, as the recorder is told it; see `job.nix`.

@@ -25,7 +25,10 @@ let
   prefix = "rewind-run-";
 
   checkName =
-    name:
+    given:
+    let
+      name = checkType "name" "a string" lib.isString given;
+    in
     if name == "" then
       throw "rewind: a run's name cannot be empty"
     else if builtins.match "[-+._?=0-9a-zA-Z]+" name == null then
@@ -40,11 +43,17 @@ let
     drv:
     drv // lib.genAttrs drv.outputs (output: drv.${output} // { outputSpecified = true; });
 
+  # Fails with a sentence unless `good value`.
+  checkType =
+    option: what: good: value:
+    if good value then
+      value
+    else
+      throw "rewind: ${option} is ${what}, not ${builtins.typeOf value}";
+
   checkInt =
     option: minimum: value:
-    if !lib.isInt value then
-      throw "rewind: ${option} is a whole number, not ${builtins.typeOf value}"
-    else if value < minimum then
+    if checkType option "a whole number" lib.isInt value < minimum then
       throw "rewind: ${option} is at least ${toString minimum}, not ${toString value}"
     else
       value;
@@ -86,7 +95,8 @@ let
       snapshot = bootSnapshot { inherit memory; };
       shell = builtins.unsafeDiscardStringContext "${shell}/bin/busybox";
 
-      inherit schedule seed;
+      schedule = checkType "schedule" "a list of perturbations" lib.isList schedule;
+      seed = checkType "seed" "a string" lib.isString seed;
       # The kernel's clock cannot be set to before the boot's start.
       epoch = checkInt "epoch" 1 epoch;
       cores = checkInt "cores" 1 cores;
@@ -94,7 +104,7 @@ let
     };
 in
 {
-  inherit attributes checkInt;
+  inherit attributes checkInt checkType;
 
   # The names of the options.
   options = lib.attrNames (lib.functionArgs (attributes { }));

@@ -42,18 +42,34 @@ let
 
   names = lib.attrNames bounds;
 
+  checkSeconds =
+    { seconds, nonce, ... }:
+    if seconds == null then
+      null
+    else if !(lib.isInt seconds || lib.isFloat seconds) || seconds <= 0 then
+      throw "rewind: seconds is a number above 0"
+    else if nonce == null then
+      throw "rewind: a search with a limit of seconds is one of its kind: it takes a nonce"
+    else
+      seconds;
+
   # The attributes of a search's derivation and of its shards'.
   attributes =
     job: args:
     let
       given = bounds // lib.filterAttrs (name: _: bounds ? ${name}) args;
+      bool = option: runs.checkType option "true or false" lib.isBool given.${option};
     in
     runs.attributes job (removeAttrs args names)
-    // given
     // {
       schedules = runs.checkInt "schedules" 0 given.schedules;
       from = runs.checkInt "from" 0 given.from;
+      all = bool "all";
+      ignoreOutputs = bool "ignoreOutputs";
+      strategy = runs.checkType "strategy" "a string" lib.isString given.strategy;
       shards = runs.checkInt "shards" 1 given.shards;
+      seconds = checkSeconds given;
+      inherit (given) nonce;
 
       builder = lib.getExe searcher;
       outputs = [ "out" ];
@@ -104,6 +120,7 @@ rec {
       unperturbed = runs.run job runArgs;
       failing = found "failing";
       passing = found "passing";
+      meta.description = "Search for a schedule under which ${given.jobName} ends otherwise";
     };
 
   # A job and options -> a derivation that fails if the job's outcome depends on the schedule
@@ -111,16 +128,22 @@ rec {
     job: args:
     let
       result = search job args;
+      inherit (result) jobName;
     in
-    runCommand "rewind-check-${(attributes job args).jobName}"
+    runCommand "rewind-check-${jobName}"
       {
         passthru = {
           search = result;
           inherit (result) unperturbed failing passing;
         };
+        meta.description = "${jobName} ends in the same way under every schedule that was tried";
       }
       ''
         cat ${result}/report.txt
+        if [ -e ${result}/failing.json ]; then
+          echo
+          echo "The attributes failing and passing of this check are the two runs, search the report."
+        fi
         if [ ! -e ${result}/clean ]; then
           exit 1
         fi

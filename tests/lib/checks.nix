@@ -8,7 +8,7 @@
 
 let
   inherit (pkgs) lib;
-  inherit (lib) elemAt;
+  inherit (lib) elemAt length;
 
   samples = import ./samples.nix { inherit pkgs; };
 
@@ -83,6 +83,53 @@ in
       b = "false";
     }
   ];
+
+  # A search's unperturbed run is the run, a check's search is the search.
+  search =
+    let
+      drv = samples.bank;
+      bounds = {
+        inherit drv;
+        schedules = 3;
+        all = true;
+        cores = 2;
+      };
+      run = rewind.run {
+        inherit drv;
+        cores = 2;
+      };
+      search = rewind.search bounds;
+      check = rewind.check bounds;
+      sharded = rewind.search (bounds // { shards = 2; });
+    in
+    same "search" [
+      {
+        what = "the unperturbed run of a search, and the run";
+        a = drvPath search.unperturbed;
+        b = drvPath run;
+      }
+      {
+        what = "the unperturbed run of a check, and the run";
+        a = drvPath check.unperturbed;
+        b = drvPath run;
+      }
+      {
+        what = "a check's search, and the search";
+        a = drvPath check.search;
+        b = drvPath search;
+      }
+      {
+        what = "a search with other bounds";
+        a = drvPath search;
+        b = drvPath (rewind.search (bounds // { schedules = 4; }));
+        differ = true;
+      }
+      {
+        what = "how many shards the last of them reads";
+        a = toString (length sharded.drvAttrs.parts);
+        b = "2";
+      }
+    ];
 
   # An edit of a source packs that source, and nothing else.
   edit =

@@ -25,6 +25,20 @@ let
     memory = 1024;
     seed = "other";
   };
+
+  bounds = options // {
+    schedules = 3;
+    from = 100;
+    all = true;
+    ignoreOutputs = true;
+    shards = 2;
+  };
+
+  # From the value and from the .drv.
+  bothWays = function: drv: given: {
+    fromValue = (rewind.${function} ({ inherit drv; } // given)).drvPath;
+    fromDrv = (rewind."${function}FromDrv" (fromDrv drv.drvPath // given)).drvPath;
+  };
 in
 {
   inherit rewind samples refused;
@@ -33,21 +47,18 @@ in
   layers = rewind.image (rewind.job samples.bank).inputs;
 
   # Throws, for each of `refused`.
-  refusals = lib.mapAttrs (_: { drv, ... }: {
-    fromValue = (rewind.run { inherit drv; }).drvPath;
-    fromDrv = (rewind.runFromDrv (fromDrv drv.drvPath)).drvPath;
-  }) refused;
+  refusals = lib.mapAttrs (_: { drv, ... }: bothWays "run" drv { }) refused;
 
-  # Per sample: the .drv of its run, from the value and from the .drv.
-  sameRun =
-    lib.mapAttrs (_: drv: {
-      fromValue = (rewind.run { inherit drv; }).drvPath;
-      fromDrv = (rewind.runFromDrv (fromDrv drv.drvPath)).drvPath;
-    }) samples
-    // {
-      withOptions = {
-        fromValue = (rewind.run ({ drv = samples.bank; } // options)).drvPath;
-        fromDrv = (rewind.runFromDrv (fromDrv samples.bank.drvPath // options)).drvPath;
-      };
-    };
+  # Arguments that are refused, and what is said of each.
+  refusedArguments = import ./refused-arguments.nix { inherit rewind samples; };
+
+  # Per sample: the .drv of its run.
+  sameRun = lib.mapAttrs (_: drv: bothWays "run" drv { }) samples // {
+    withOptions = bothWays "run" samples.bank options;
+  };
+
+  # The .drv of its search.
+  sameSearch = lib.mapAttrs (_: drv: bothWays "search" drv { }) samples // {
+    withOptions = bothWays "search" samples.bank bounds;
+  };
 }
