@@ -21,6 +21,7 @@ _COMMANDS = {
     "log": "What a run's build wrote.",
     "events": "What a run's programs did.",
     "ps": "A run's processes.",
+    "threads": "Who had the CPU.",
     "where": "Where a thread is in its program, at a step.",
     "replay": "Make a run again, and compare.",
     "compare": "Where two runs part.",
