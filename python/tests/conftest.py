@@ -7,6 +7,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from hypothesis import HealthCheck, settings
 
 import traces
 from rewind import cli
@@ -14,6 +15,10 @@ from rewind.cli import nix
 from rewind.cli.nix import PathInfo
 from rewind.formats.manifest import Manifest
 from test_manifest import MANIFEST
+
+# How long a test takes says how busy the machine is that builds this.
+settings.register_profile("rewind", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("rewind")
 
 
 @attrs.define
