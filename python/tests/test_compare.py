@@ -125,10 +125,12 @@ def test_both_are_perturbed(rewind: Rewind, store: Store) -> None:
         "12", (perturbed(6, 10_000), perturbed(5, 20_000)), strict=True
     ):
         store.add_run(digit, "x", records, manifest=manifest)
-    assert compare(rewind)[0] == (
+    lines = compare(rewind)
+    assert lines[0] == (
         f"the same until step 8+5, where {A} stalls thread 2 for 10 us at 8+6 and"
         f" {B} stalls thread 2 for 20 us"
     )
+    assert lines[-1] == f"schedule: stall of 10 us at 8+6 in {A}, stall of 20 us at 8+5 in {B}"
 
 
 def test_a_perturbation_of_nobody(rewind: Rewind, store: Store) -> None:

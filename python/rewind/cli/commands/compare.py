@@ -256,7 +256,7 @@ _OPTIONS = {
 
 
 def _made_with(sides: Sides, parted: _Parted | None) -> Iterator[Difference]:
-    """What of the runs' names differs; the schedules unless they are what parts the runs."""
+    """What of the runs' names differs; the schedules unless that is said already."""
     one, other = (side.manifest for side in sides)
     for field, what in _OPTIONS.items():
         first, second = getattr(one, field), getattr(other, field)
@@ -264,7 +264,13 @@ def _made_with(sides: Sides, parted: _Parted | None) -> Iterator[Difference]:
             yield Difference(what, str(first), str(second))
     if one.layers != other.layers:
         yield Difference("layers", *(" ".join(manifest.layers) for manifest in (one, other)))
-    if one.schedule != other.schedule and not (parted and parted.why):
+    first_schedule, second_schedule = set(one.schedule), set(other.schedule)
+    if first_schedule <= second_schedule or second_schedule <= first_schedule:
+        # A fork, and where they part says what it has more.
+        said = parted is not None and bool(parted.why)
+    else:
+        said = False
+    if one.schedule != other.schedule and not said:
         yield Difference("schedule", _in_words(one), _in_words(other))
 
 

@@ -1,0 +1,314 @@
+"""Other schedules: fork, compare, threads, and runs that are known before they are built."""
+
+import itertools
+import json
+from typing import Any
+
+import attrs
+import pytest
+
+from conftest import Answer, Recorded, Session
+
+
+def good(answer: Answer, status: int = 0) -> Answer:
+    """*answer*, of a command that ended as it should."""
+    assert answer.status == status, str(answer)
+    return answer
+
+
+def events(session: Session, run: str, *words: str) -> list[dict[str, Any]]:
+    """The records of a run."""
+    answer = good(session.rewind("events", run, "--json", *words))
+    return [json.loads(line) for line in answer.out.splitlines()]
+
+
+def writes(records: list[dict[str, Any]], text: str) -> dict[str, Any]:
+    """The first call that writes what begins with *text*."""
+    return next(
+        record
+        for record in records
+        if record["type"] == "enter"
+        and record["call"] == "write"
+        and record["details"][0]["text"].startswith(text)
+    )
+
+
+@attrs.frozen
+class Fork:
+    """A fork of bank in which the first teller sleeps after its receipt, and what was said."""
+
+    of: Recorded
+    write: dict[str, Any]
+    """The call in which it sleeps."""
+    answer: Answer
+
+    @property
+    def hash(self) -> str:
+        """The whole of it."""
+        return self.answer.out.split()[0]
+
+
+@pytest.fixture(scope="session")
+def lost(session: Session, bank: Recorded) -> Fork:
+    """The fork that loses a deposit."""
+    write = writes(events(session, bank.hash), "teller 1")
+    answer = session.rewind("fork", bank.hash, str(write["step"]), "--stall", "1ms")
+    return Fork(bank, write, answer)
+
+
+@pytest.fixture(scope="session")
+def harmless(session: Session, bank: Recorded) -> Fork:
+    """A fork in which bank's only thread sleeps."""
+    write = writes(events(session, bank.hash), "balance")
+    answer = session.rewind("fork", bank.hash, f"{write['step']:,}+10", "--stall", "20us")
+    return Fork(bank, write, answer)
+
+
+# --- fork
+
+
+def test_a_stall_between_reading_and_storing_loses_a_deposit(session: Session, lost: Fork) -> None:
+    lines = good(lost.answer, 1).out.splitlines()
+    assert lines[1].startswith("exited 2: "), str(lost.answer)
+    assert f"outcome: exited 2, and exited 0 in {lost.of.hash[:8]}" in lines
+    assert lines[-1] == f"rewind compare {lost.of.hash[:8]} {lost.hash[:8]}"
+    assert "balance 160, expected 210" in lost.answer.err, str(lost.answer)
+    assert "rewind: the stall" not in lost.answer.err, str(lost.answer)
+    shown = session.rewind("show", lost.hash).out
+    assert f'--schedule \'[{{"at":"{lost.write["step"]}","stall":1000000}}]\'' in shown
+    # It has the other options of the run.
+    assert f"--seed {session.mark}" in shown
+
+
+def test_a_fork_is_the_run_until_it_is_perturbed(session: Session, lost: Fork) -> None:
+    last = str(lost.write["step"])
+    assert events(session, lost.hash, "--to", last) == events(session, lost.of.hash, "--to", last)
+    (record,) = events(
+        session,
+        lost.hash,
+        "--from",
+        str(lost.write["step"] + 1),
+        "--to",
+        str(lost.write["step"] + 1),
+    )
+    assert record["type"] == "perturbation"
+    assert (record["ns"], record["nothing"]) == (1_000_000, False)
+    assert record["time"] == lost.write["time"]
+
+
+def test_a_fork_happens_again(session: Session, lost: Fork) -> None:
+    assert ": the same " in good(session.rewind("replay", lost.hash)).out
+
+
+def test_a_fork_of_a_fork_has_both_perturbations(session: Session, harmless: Fork) -> None:
+    position = harmless.write["step"] + 6
+    answer = good(session.rewind("fork", harmless.hash, str(position), "--reschedule", "--json"))
+    schedule = session.rewind("show", answer.json["hash"], "--json").json["schedule"]
+    assert schedule == [
+        {"at": f"{harmless.write['step']}+10", "stall": 20_000},
+        {"at": str(position), "reschedule": True},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["99999999", "--reschedule"], "there is no step 99,999,999: the run has "),
+        (["100+99999999999", "--reschedule"], "there is no 100+99999999999: the run ends "),
+        (["100"], "a fork has one perturbation: --stall T or --reschedule"),
+        (["100", "--stall", "1000"], "'1000' is no time: write 10us, 1ms or 1.5s"),
+    ],
+)
+def test_a_fork_that_cannot_be_made_leaves_nothing(
+    session: Session, bank: Recorded, words: list[str], why: str
+) -> None:
+    before = session.traces()
+    answer = good(session.rewind("fork", bank.hash, *words), 2)
+    assert answer.sentence.startswith(f"rewind: {why}"), str(answer)
+    assert not answer.out
+    assert session.traces() == before
+
+
+def test_a_position_that_is_never_reached_is_told(session: Session) -> None:
+    schedule = json.dumps([{"at": "5", "reschedule": True}, {"at": "123456", "stall": 10}])
+    answer = good(session.rewind("nix", session.job("bare"), "--schedule", schedule))
+    steps = session.rewind("show", answer.out.split()[0], "--json").json["steps"]
+    assert (
+        f"rewind: the stall at 123456 did not take place: the run ended after {steps:,} steps"
+        in answer.err.splitlines()
+    ), str(answer)
+    assert "the reschedule at 5" not in answer.err, str(answer)
+
+
+# --- compare
+
+
+def test_compare_says_where_the_fork_is_stalled(session: Session, lost: Fork) -> None:
+    first, second = lost.of.hash[:8], lost.hash[:8]
+    answer = good(session.rewind("compare", lost.of.hash, lost.hash, "--context", "2"), 1)
+    lines = answer.out.splitlines()
+    step, tid = lost.write["step"], lost.write["tid"]
+    assert lines[0] == f"the same until step {step}, where {second} stalls thread {tid} for 1 ms"
+    assert [line.split()[0] for line in lines[1:7]] == ["both"] * 2 + [first] * 2 + [second] * 2
+    assert f"  both      {step}  " in lines[2]
+    assert 'write(1, "teller 1: 150 + 10\\n")' in lines[2]
+    assert "perturbation: stall of 1,000,000 ns" in lines[5]
+    assert lines[7] == f"outcome: exited 0 in {first}, exited 2 in {second}"
+    assert any(line.startswith("log, line ") and "160 + 50" in line for line in lines[8:])
+    assert any(line.startswith("out: sha256:") and "not made in" in line for line in lines[8:])
+
+
+def test_compare_in_json(session: Session, lost: Fork) -> None:
+    data = good(session.rewind("compare", lost.of.hash, lost.hash, "--json"), 1).json
+    step = lost.write["step"]
+    assert (data["same"], data["step"], data["position"]) == (False, step + 1, str(step))
+    assert data["first_record"] == events(session, lost.of.hash, "--from", str(step + 1))[0]
+    assert data["second_record"]["type"] == "perturbation"
+    assert data["before"][-1] == lost.write
+    assert {"what": "outcome", "first": "exited 0", "second": "exited 2"} in data["differences"]
+
+
+def test_compare_finds_where_the_program_does_something_else(session: Session, lost: Fork) -> None:
+    words = ("compare", lost.of.hash, lost.hash, "--program", "bank")
+    answer = good(session.rewind(*words, "--context", "1"), 1)
+    head, both, first, second = answer.out.splitlines()
+    assert head.startswith("bank: thread ")
+    assert both.split()[0] == "both"
+    assert first.endswith('write(1, "teller 2: 160 + 50\\n") = 19'), str(answer)
+    assert second.endswith('write(1, "teller 2: 150 + 50\\n") = 19'), str(answer)
+    data = session.rewind(*words, "--json").json
+    assert data["first_event"]["thread"]["tid"] == lost.write["tid"] + 1
+    pid = str(lost.write["pid"])
+    assert session.rewind("compare", lost.of.hash, lost.hash, "--program", pid).status == 1
+
+
+def test_compare_of_programs_does_not_mind_when(session: Session, harmless: Fork) -> None:
+    """The runs differ, and their programs do not."""
+    answer = good(harmless.answer)
+    assert f"the same outcome as {harmless.of.hash[:8]}" in answer.out
+    words = ("compare", harmless.of.hash, harmless.hash)
+    good(session.rewind(*words), 1)
+    every = {
+        process["path"].rpartition("/")[2]
+        for process in session.rewind("ps", harmless.of.hash, "--json").json
+    }
+    assert {"bank", "bash", "make", "strip"} <= every
+    programs = [word for name in sorted(every) for word in ("--program", name)]
+    same = good(session.rewind(*words, *programs))
+    assert same.out.endswith(": the same events\n")
+
+
+def test_a_run_is_the_same_as_itself(session: Session, bank: Recorded) -> None:
+    steps = session.rewind("show", bank.hash, "--json").json["steps"]
+    answer = good(session.rewind("compare", bank.hash, str(bank.path)))
+    assert answer.out == f"the same {steps:,} steps, exited 0, log and outputs\n"
+    assert session.rewind("compare", bank.hash, bank.hash, "--json").json["same"] is True
+
+
+def test_compare_needs_a_program_that_is_there(session: Session, bank: Recorded) -> None:
+    answer = good(session.rewind("compare", bank.hash, bank.hash, "--program", "tetris"), 2)
+    assert (
+        answer.sentence == "rewind: no process of these runs executes tetris: rewind ps lists them"
+    )
+
+
+# --- threads
+
+
+def test_threads_has_a_lane_for_each_of_bank(session: Session, lost: Fork) -> None:
+    answer = good(session.rewind("threads", lost.hash, "--program", "bank", COLUMNS="100"))
+    lines = answer.out.splitlines()
+    pid, tid = lost.write["pid"], lost.write["tid"]
+    lanes = [line for line in lines if line.startswith(f"{pid}")]
+    assert [line.split()[0] for line in lanes] == [f"{pid}", f"{pid}/{tid}", f"{pid}/{tid + 1}"]
+    assert "▼" in lanes[1]
+    assert f"▼ {lost.write['step'] + 1}  {pid}/{tid}  stall of 1 ms" in lines
+    assert all(len(line) <= 100 for line in lanes)
+
+
+def test_one_thread_runs_at_a_time(session: Session, bank: Recorded) -> None:
+    data = good(session.rewind("threads", bank.hash, "--json")).json
+    assert data["from"] == {"step": 0, "time": events(session, bank.hash, "--to", "0")[0]["time"]}
+    assert len(data["threads"]) == len(
+        [
+            thread
+            for process in session.rewind("ps", bank.hash, "--json").json
+            for thread in process["threads"]
+        ]
+    )
+    running = []
+    for thread in data["threads"]:
+        segments = thread["segments"]
+        for segment, after in itertools.pairwise([*segments, data["to"]]):
+            if segment["state"] == "runs":
+                running.append((segment["time"], after["time"], thread["tid"]))
+            # Who runs could run before, but for the builder at the start.
+            if segment["state"] == "waits" and after.get("state") == "runs":
+                pytest.fail(f"{thread['tid']} waits, and runs at {after['time']}")
+    running.sort()
+    for (_, end, tid), (begin, _, other) in itertools.pairwise(running):
+        assert end <= begin, (tid, other)
+    assert sum(end - begin for begin, end, _ in running) > data["to"]["time"] / 2
+
+
+def test_threads_of_a_part_of_a_run(session: Session, lost: Fork) -> None:
+    step = lost.write["step"]
+    words = ("--from", str(step), "--to", f"{step + 20}")
+    answer = good(session.rewind("threads", lost.hash, *words))
+    assert answer.out.startswith(f"steps {step:,} to {step + 20:,}, from ")
+    data = session.rewind("threads", lost.hash, *words, "--json").json
+    assert [record["tid"] for record in data["perturbations"]] == [lost.write["tid"]]
+    good(session.rewind("threads", lost.hash, "--from", "99999999"), 2)
+
+
+# --- runs that are known
+
+
+def test_a_run_is_known_before_it_is_built(session: Session) -> None:
+    """By its derivation, which a flake gives."""
+    flake = f'(builtins.getFlake "path:{session.jobs}")'
+    expression = (
+        f"({flake}.inputs.rewind.lib.x86_64-linux.run"
+        f' {{ drv = {flake}.packages.x86_64-linux.bare; seed = "unbuilt"; }}).drvPath'
+    )
+    drv = session.nix("eval", "--impure", "--raw", "--expr", expression)
+    before = session.traces()
+    shown = good(session.rewind("show", drv))
+    assert "--seed unbuilt" in shown.out
+    assert session.traces() == before
+    answer = good(session.rewind("log", drv))
+    assert answer.err.splitlines()[0].endswith(
+        f"{session.name('bare')} is not built yet: building it"
+    )
+    known = shown.out.split("# ")[1].strip()
+    assert good(session.rewind("show", known)).out == shown.out
+    again = good(session.rewind("log", drv))
+    assert (again.out, again.err) == (answer.out, "")
+
+
+def test_what_a_search_finds_is_known_and_built_when_it_is_read(session: Session) -> None:
+    bank = f"{session.checkout}#bank"
+    found = good(session.rewind("check", bank, "--seed", f"known-{session.mark}", "--json"), 1)
+    hashes = found.json["hashes"]
+    failing, passing = hashes["failing"], hashes["passing"]
+    listed = {run["hash"]: run for run in session.rewind("ls", "--json").json}
+    assert listed[failing]["built"] is False
+    assert listed[failing]["outcome"] is None
+    row = next(
+        line for line in session.rewind("ls").out.splitlines() if line.startswith(failing[:8])
+    )
+    assert "not built" in row
+    shown = good(session.rewind("show", failing[:8])).out
+    assert shown.endswith(f"# {failing}\n")
+    answer = good(session.rewind("compare", passing[:8], failing[:8]), 1)
+    assert "is not built yet: building it" in answer.err
+    assert answer.out.startswith("the same until step "), str(answer)
+    assert f"{failing[:8]} stalls thread " in answer.out.splitlines()[0] or (
+        f"{failing[:8]} reschedules thread " in answer.out.splitlines()[0]
+    ), str(answer)
+    assert good(session.rewind("show", failing[:8])).out == shown
+    assert {run["hash"] for run in session.rewind("ls", "--json").json if run["built"]} >= {
+        failing,
+        passing,
+    }
+    good(session.rewind("replay", failing))
