@@ -112,8 +112,8 @@ def test_no_such_thread(tmp_path: Path) -> None:
 
 def test_one_never_returns(tmp_path: Path) -> None:
     """What counts is when the other one did: everybody waits for somebody from the start."""
-    call = enter(1, WAIT4, -1, 0, 0, 0)
-    a = program(call, *write(2, b"a", pid=1), leave(1, WAIT4, 2))
+    call = enter(1, READ, 5, 0x7F0000, 1)
+    a = program(call, *write(2, b"a", pid=1), leave(1, READ, 1))
     b = program(call, *write(2, b"b", pid=1))
     assert parting(tmp_path, a, b) == parted((0,), Event(1, 2, 4, 5), Event(1, 2, 4, 5), 2)
     b = program(call, *write(2, b"a", pid=1))
@@ -169,52 +169,79 @@ def test_waits_and_memory_do_not_matter(tmp_path: Path) -> None:
         assert found == parted((), Event(1, 1, 3, 4), Event(1, 1, 3, 4))
 
 
+HANDLED = [enter(1, 13, 10, 0x7F0000, 0, 8), leave(1, 13, 0)]
+"""The process 1 says what to do with SIGUSR1."""
+
+
+def handler(text: bytes, number: int = 10) -> list[bytes]:
+    """What is done then: something is written."""
+    return [
+        signal(1, number, 2),
+        *write(1, text),
+        enter(1, SIGRETURN),
+        leave(1, SIGRETURN, 0),
+    ]
+
+
 @pytest.mark.parametrize("again", [READ, RESTART])
 def test_interrupted_and_gone_on(tmp_path: Path, again: int) -> None:
     """A call that is interrupted by a signal, whose handler may come earlier or later."""
     call, done = enter(1, READ, 0, 0x7F0000, 100), leave(1, READ, 3)
-    handler = [
-        signal(1, 17, 2),
-        enter(1, GETPID),
-        leave(1, GETPID, 1),
-        enter(1, SIGRETURN),
-        leave(1, SIGRETURN, 0),
-    ]
-    restart = enter(1, again, 0, 0x7F0000, 100)
-    a = program(call, done, *handler)
-    b = program(call, leave(1, READ, -512), *handler, restart, leave(1, again, 3))
+    interrupted, result = leave(1, READ, -512), leave(1, again, 3)
     if again == RESTART:
         # It returns what the call would have.
-        b[3] = a[3] = enter(1, NANOSLEEP, 0x7F0000, 0)
-        a[4], b[4] = leave(1, NANOSLEEP, 0), leave(1, NANOSLEEP, -516)
-        b[-1] = leave(1, RESTART, 0)
+        call, done = enter(1, NANOSLEEP, 0x7F0000, 0), leave(1, NANOSLEEP, 0)
+        interrupted, result = leave(1, NANOSLEEP, -516), leave(1, RESTART, 0)
+    a = program(*HANDLED, call, done, *handler(b"h"))
+    restart = enter(1, again, 0, 0x7F0000, 100)
+    b = program(*HANDLED, call, interrupted, *handler(b"h"), restart, result)
     assert parting(tmp_path, a, b) is None
     # It is not the same if the program was told, and did something else then.
-    told = program(call, leave(1, READ, -512), *handler, *write(1, b"x"))
-    found = parting(tmp_path, program(call, done, *handler, *write(1, b"x")), told)
-    assert found == parted((), Event(1, 1, 3, 4), Event(1, 1, 3, 10))
+    a = program(*HANDLED, call, done, *handler(b"h"), *write(1, b"x"))
+    told = program(*HANDLED, call, interrupted, *handler(b"h"), *write(1, b"x"))
+    found = parting(tmp_path, a, told)
+    assert found == parted((), Event(1, 1, 5, 6), Event(1, 1, 5, 12))
 
 
 def test_the_handlers_own_calls_are_compared(tmp_path: Path) -> None:
-    def handler(text: bytes) -> list[bytes]:
-        return [
-            signal(1, 17, 2),
-            *write(1, text),
-            enter(1, SIGRETURN),
-            leave(1, SIGRETURN, 0),
-        ]
+    a = program(*HANDLED, *write(1, b"main"), *handler(b"x"))
+    assert parting(tmp_path, a, program(*HANDLED, *handler(b"x"), *write(1, b"main"))) is None
+    found = parting(tmp_path, a, program(*HANDLED, *handler(b"y"), *write(1, b"main")))
+    assert found == parted((), Event(1, 1, 8, 9), Event(1, 1, 6, 7))
 
-    a = program(*write(1, b"main"), *handler(b"x"))
-    assert parting(tmp_path, a, program(*handler(b"x"), *write(1, b"main"))) is None
-    found = parting(tmp_path, a, program(*handler(b"y"), *write(1, b"main")))
-    assert found == parted((), Event(1, 1, 6, 7), Event(1, 1, 4, 5))
+
+def test_the_end_of_children(tmp_path: Path) -> None:
+    """A shell sees it in the handler of SIGCHLD, or waits for it, as it happens to come."""
+    handled = [enter(1, 13, 17, 0x7F0000, 0, 8), leave(1, 13, 0)]
+    wait = [enter(1, WAIT4, -1, 0x7F0000, 0, 0), leave(1, WAIT4, 2)]
+    a = program(*handled, *wait, *write(1, b"x"), *handler(b"none", 17))
+    b = program(*handled, *handler(b"one", 17), *write(1, b"x"))
+    assert parting(tmp_path, a, b) is None
+    found = parting(tmp_path, a, program(*handled, *handler(b"one", 17), *write(1, b"y")))
+    assert found == parted((), Event(1, 1, 7, 8), Event(1, 1, 10, 11))
+
+
+def test_a_signal_without_a_handler(tmp_path: Path) -> None:
+    """What follows is no part of it."""
+    a = program(signal(1, 17, 2), *write(1, b"x"))
+    assert parting(tmp_path, a, program(*write(1, b"x"), signal(1, 17, 2))) is None
+    found = parting(tmp_path, a, program(signal(1, 17, 2), *write(1, b"y")))
+    assert found == parted((), Event(1, 1, 4, 5), Event(1, 1, 4, 5))
+    # Another program has another one's handlers no more.
+    other = execute(1, b"/bin/y", b"y")
+    found = parting(
+        tmp_path,
+        program(*HANDLED, other, signal(1, 10, 2), *write(1, b"x")),
+        program(*HANDLED, other, *write(1, b"x"), signal(1, 10, 2)),
+    )
+    assert found is not None
 
 
 def test_death_by_signal(tmp_path: Path) -> None:
     a = program(*write(1, b"x"), end(1, 0, b"sh"))
     b = program(*write(1, b"x"), signal(1, 13, 0), end(1, 13, b"sh"))
     found = parting(tmp_path, a, b)
-    assert found == parted((), Event(1, 1, 5, 5), Event(1, 1, 6, 6))
+    assert found == parted((), Event(1, 1, 5, 5), Event(1, 1, 5, 5))
 
 
 def test_a_path_that_is_read_late(tmp_path: Path) -> None:
@@ -330,6 +357,7 @@ def test_parts_within_what_has_begun_before(tmp_path: Path) -> None:
     assert parting(tmp_path, a, b) == parted((), Event(1, 1, 3, 8), Event(1, 1, 3, 8))
     # A signal's handler, too, and a call that was interrupted.
     head = program(
+        *HANDLED,
         enter(1, READ, 0, 0x7F0000, 9),
         leave(1, READ, -512),
         signal(1, 10, 0),

@@ -83,17 +83,12 @@ def test_a_stall_between_reading_and_storing_loses_a_deposit(session: Session, l
 def test_a_fork_is_the_run_until_it_is_perturbed(session: Session, lost: Fork) -> None:
     last = str(lost.write["step"])
     assert events(session, lost.hash, "--to", last) == events(session, lost.of.hash, "--to", last)
-    (record,) = events(
-        session,
-        lost.hash,
-        "--from",
-        str(lost.write["step"] + 1),
-        "--to",
-        str(lost.write["step"] + 1),
-    )
+    after = str(lost.write["step"] + 1)
+    (record,) = events(session, lost.hash, "--from", after, "--to", after)
     assert record["type"] == "perturbation"
     assert (record["ns"], record["nothing"]) == (1_000_000, False)
-    assert record["time"] == lost.write["time"]
+    # The kernel has interrupts off while it writes a record.
+    assert 0 <= record["time"] - lost.write["time"] < 1000
 
 
 def test_a_fork_happens_again(session: Session, lost: Fork) -> None:
@@ -311,4 +306,3 @@ def test_what_a_search_finds_is_known_and_built_when_it_is_read(session: Session
         failing,
         passing,
     }
-    good(session.rewind("replay", failing))

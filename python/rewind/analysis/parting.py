@@ -11,7 +11,8 @@ nothing else. What a program could notice is compared here, thread by thread:
   signal's handler does in the same thread, wherever it came in between.
 - Not compared are steps, times and switches; addresses (of which only NULL is told from others);
   and what says no more than when something happened: that a thread waited for another in the
-  kernel (futex) or gave way (sched_yield), that a call was interrupted and went on, and memory that
+  kernel (futex), for a child (wait4, and SIGCHLD with all that its handler does) or a signal, gave
+  way (sched_yield) or held signals back, that a call was interrupted and went on, and memory that
   was had or given back (a thread's stack may be one that another has left), unless that failed.
 - Random numbers depend on who asked for some before. What getrandom gives is not compared, and a
   new file with a random name (that of mkstemp or mkdtemp) stands for the other run's from then on,
@@ -178,6 +179,8 @@ class _Process:
     first: int
     """Its first thread's lineage."""
     program: str = ""
+    handled: frozenset[int] = frozenset()
+    """The signals for which it has said what is to be done with them."""
     wanted: bool = True
 
 
@@ -224,9 +227,10 @@ class _Event:
 
 # --- what of a call is compared
 
-_FUTEX, _MMAP, _RESTART, _SIGRETURN = 202, 9, 219, 15
-_WHEN = frozenset({_FUTEX, 24, 449, 454, 455, 456})
-"""futex and its like, and sched_yield."""
+_FUTEX, _MMAP, _RESTART, _SIGACTION, _SIGRETURN = 202, 9, 219, 13, 15
+_WHEN = frozenset({_FUTEX, 449, 454, 455, 456, 24, 61, 247, 34, 130, 14})
+"""futex and its like, sched_yield, wait4, waitid, pause, rt_sigsuspend, rt_sigprocmask."""
+_SIGCHLD = 17
 _MEMORY = frozenset({_MMAP, 10, 11, 12, 25, 28})
 """mmap, mprotect, munmap, brk, mremap, madvise."""
 _MAP_ANONYMOUS = 0x20
@@ -345,7 +349,9 @@ class _Side:
         self._begin(_Thread(record.child_pid, record.child_tid, lineage), record.step)
         if record.child_pid == record.child_tid:
             parent = self.processes.get(record.pid)
-            child = _Process(lineage, parent.program if parent else "")
+            child = _Process(lineage)
+            if parent is not None:
+                child.program, child.handled = parent.program, parent.handled
             self.processes[record.child_pid] = self._process(child)
 
     def _exec(self, record: Exec) -> None:
@@ -354,6 +360,7 @@ class _Side:
         if process is None:
             return
         process.program = record.path
+        process.handled = frozenset()
         self._process(process)
         if record.tid not in self.threads:
             # A thread that is not the first, which has ended, takes its number.
@@ -372,7 +379,9 @@ class _Side:
         Most are calls that return, of which nothing is kept.
         """
         thread = self.threads.get(raw.tid)
-        if raw.type == trace.ENTER and (thread is None or thread.interrupted is None):
+        if raw.type == trace.ENTER and not (
+            raw.aux == _SIGACTION or (thread is not None and thread.interrupted is not None)
+        ):
             self._calls[raw.tid] = data, raw
         elif raw.type == trace.EXIT and raw.aux != _SIGRETURN and not _interrupts(data, raw):
             self._calls.pop(raw.tid, None)
@@ -425,10 +434,7 @@ class _Side:
                 self._exec(record)
                 yield from self._plain(record, ("exec", record.path, record.arguments))
             case SignalDelivered():
-                thread = self._thread(record)
-                if thread is not None:
-                    thread.handlers.append((record.signal, thread.interrupted))
-                    thread.interrupted = None
+                self._handle(record)
                 sender = self._number(record.sender)
                 yield from self._plain(record, ("signal", record.signal, record.code, sender))
             case TaskEnd():
@@ -442,12 +448,23 @@ class _Side:
             case Mark():
                 yield from self._plain(record, ("mark", record.text))
 
+    def _handle(self, record: SignalDelivered) -> None:
+        """A handler begins, unless the signal is one of which nobody was to be told."""
+        thread = self._thread(record)
+        process = self.processes.get(record.pid)
+        if thread is not None and process is not None and record.signal in process.handled:
+            thread.handlers.append((record.signal, thread.interrupted))
+            thread.interrupted = None
+
     def _event(
         self, thread: _Thread, begin: int, step: int | None, what: Any, result: Any = None
     ) -> Iterator[_Event]:
         process = self.processes.get(thread.pid)
         if process is not None and process.wanted:
-            key = thread.lineage, thread.handlers[-1][0] if thread.handlers else 0
+            signals = [signal for signal, _ in thread.handlers]
+            if _SIGCHLD in signals or what[:2] == ("signal", _SIGCHLD):
+                return
+            key = thread.lineage, signals[-1] if signals else 0
             yield _Event(key, thread.pid, thread.tid, begin, step, process.program, what, result)
 
     def _plain(self, record: Record, what: Any) -> Iterator[_Event]:
@@ -459,6 +476,8 @@ class _Side:
         thread = self._thread(record)
         if thread is None:
             return
+        if record.call == _SIGACTION and record.args[1] and record.pid in self.processes:
+            self.processes[record.pid].handled |= {record.args[0] & _32_BITS}
         before, thread.interrupted = thread.interrupted, None
         call = _Call(record, self._args(record))
         if before is not None:

@@ -73,8 +73,9 @@ def command(first: Run, second: Run, programs: tuple[str, ...], context: int, as
 
     With --program, what a program's threads do is compared thread by thread, without regard to
     when they do it: calls with their arguments and results, programs executed, signals, ends.
-    Threads are matched by order of appearance. Addresses are not compared, nor what says only when
-    something was done: futex, sched_yield, and memory had or given back.
+    Threads are matched by order of appearance. Addresses and random numbers are not compared, nor
+    what says only when something was done: waiting for threads, children and signals, giving way,
+    and memory had or given back.
     """
     with TraceReader(first.trace) as one, TraceReader(second.trace) as other:
         sides = Side(first, first.manifest(), one), Side(second, second.manifest(), other)
