@@ -8,11 +8,15 @@ versions (documentation of the module random, "Notes on reproducibility").
 
 import math
 import random
+from bisect import bisect
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, count
+from typing import TypeVar
 
 from rewind.formats.schedule import Kind, Perturbation, Schedule
-from rewind.search.positions import THREADS, Stretch, groups
+from rewind.search.positions import Stretch, groups
+
+T = TypeVar("T")
 
 STALL_MIN = 10_000
 STALL_MAX = 1_000_000_000
@@ -21,8 +25,6 @@ RESCHEDULES = 0.25
 """Of the perturbations."""
 AT_ONCE = 0.3
 """Of the perturbations, those at the first instruction of a stretch."""
-THREADS_SHARE = 0.7
-"""Of the schedules, those about threads, which share memory, if there are threads."""
 ATTEMPTS = 100
 """So many draws of something new, before what there is to draw is taken to be used up."""
 
@@ -38,12 +40,13 @@ def chance(stretches: Sequence[Stretch], digest: str) -> Iterator[Schedule]:
     """
     if not stretches:
         return
-    sides = _sides(stretches)
+    members = list(groups(stretches).values())
+    sums = list(accumulate(m[0].weight * math.sqrt(len(m)) for m in members))
     seen: set[Schedule] = set()
     for number in count(1):
         draw = random.Random(f"{digest} {number}").random
         for _ in range(ATTEMPTS):
-            schedule = _draw(sides, _depth(number), draw)
+            schedule = _draw(members, sums, _depth(number), draw)
             if schedule not in seen:
                 break
         else:
@@ -60,32 +63,14 @@ def _depth(number: int) -> int:
     return (1, 2, 1, 3)[number % 4]
 
 
-Side = tuple[list[list[Stretch]], list[float]]
-"""Groups, and the sums of their weights up to each."""
+def _draw(
+    members: list[list[Stretch]], sums: list[float], depth: int, draw: Callable[[], float]
+) -> Schedule:
+    """A schedule of *depth* perturbations, all of one group: they have to do with one another.
 
-
-def _sides(stretches: Sequence[Stretch]) -> list[tuple[float, Side]]:
-    """What is drawn from first: threads, and processes; with the sums of their shares."""
-    threads: list[list[Stretch]] = []
-    processes: list[list[Stretch]] = []
-    for group, members in groups(stretches).items():
-        (threads if group[1] == THREADS else processes).append(members)
-    sides = [
-        (share, (side, list(accumulate(math.sqrt(len(members)) for members in side))))
-        for share, side in ((THREADS_SHARE, threads), (1 - THREADS_SHARE, processes))
-        if side
-    ]
-    total = sum(share for share, _ in sides)
-    sums = accumulate(share / total for share, _ in sides)
-    return [(share, side) for share, (_, side) in zip(sums, sides, strict=True)]
-
-
-def _draw(sides: list[tuple[float, Side]], depth: int, draw: Callable[[], float]) -> Schedule:
-    """A schedule of *depth* perturbations, all of one group: they have to do with one another."""
-    point = draw()
-    members, sums = next((side for share, side in sides if point < share), sides[-1][1])
-    point = draw() * sums[-1]
-    group = next((m for m, s in zip(members, sums, strict=True) if point < s), members[-1])
+    :param sums: those of the groups' weights up to each.
+    """
+    group = _pick(members, sums, draw)
     found: dict[tuple[int, int], Perturbation] = {}
     # Of a group with few positions it may be fewer.
     for _ in range(depth * 4):
@@ -96,14 +81,17 @@ def _draw(sides: list[tuple[float, Side]], depth: int, draw: Callable[[], float]
     return tuple(sorted(found.values()))
 
 
+def _pick(things: Sequence[T], sums: Sequence[float], draw: Callable[[], float]) -> T:
+    """One of *things*; *sums* are those of their weights up to each."""
+    return things[min(bisect(sums, draw() * sums[-1]), len(things) - 1)]
+
+
 def _perturbation(group: list[Stretch], draw: Callable[[], float]) -> Perturbation:
     if draw() < 0.5:
         stretch = group[int(draw() * len(group))]
     else:
         # By length: in a long computation there are many positions.
-        sums = list(accumulate(stretch.length for stretch in group))
-        point = draw() * sums[-1]
-        stretch = next((m for m, s in zip(group, sums, strict=True) if point < s), group[-1])
+        stretch = _pick(group, list(accumulate(stretch.length for stretch in group)), draw)
     offset = 0
     if draw() >= AT_ONCE and stretch.length > 1:
         offset = 1 + int(draw() * (stretch.length - 1))

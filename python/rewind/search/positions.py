@@ -13,10 +13,14 @@ no consequence.
 
 Stretches are grouped by whom the perturbation could put in which order: two programs, each with
 its arguments, or a program and its own threads. A generator picks a group first: what a
-build does a thousand times (a shell's subshells) shall not hide what happens once.
+build does a thousand times (a shell's subshells) shall not hide what happens once. Groups have
+weights. What the job brings or has built itself weighs more than the tools that it is given, and
+these more than its builder's script, which is the same in most packages; threads, which share
+memory, weigh more than processes.
 """
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable
 
 import attrs
 
@@ -28,6 +32,13 @@ Group = tuple[str, str]
 """The two sides: each a program's arguments, or path; twice the same text and a "threads" mark."""
 
 THREADS = "threads"
+
+OWN, TOOL, BUILDER = 16.0, 4.0, 1.0
+"""What a group weighs with a program of the job's own, one of its inputs' programs, its builder."""
+THREADS_FACTOR = 8.0
+
+STORE = "/nix/store/"
+_INTERPRETERS = re.compile(r"(?:ba|da|z|k|fi)?sh|(?:python|perl|ruby|node|lua|php|guile)[0-9.]*")
 
 # Calls that are of no concern to another process, whatever they are given.
 _PRIVATE = frozenset(
@@ -74,6 +85,8 @@ class Stretch:
     """In ns, until the next record."""
     tid: int
     group: Group
+    weight: float
+    """The group's."""
 
     @property
     def position(self) -> Position:
@@ -131,8 +144,13 @@ class Positions:
             others = [other for other in tasks.alive.values() if other.timed and other.tid != tid]
             if not others:
                 return
-        other = min(others, key=lambda other: (other.pid != task.pid, other.order))
-        stretch = Stretch(begin.step, begin.time, end.time - begin.time, tid, _group(task, other))
+        other = min(others, key=lambda other: (other.pid != task.pid, -_rank(other), other.order))
+        weight = min(_rank(task), _rank(other))
+        if other.pid == task.pid:
+            weight *= THREADS_FACTOR
+        stretch = Stretch(
+            begin.step, begin.time, end.time - begin.time, tid, _group(task, other), weight
+        )
         shared = any(o.pid == task.pid and o.tid != tid for o in tasks.alive.values())
         self._undecided.setdefault(tid, []).append(_Open(stretch, task.pid, shared))
 
@@ -171,6 +189,19 @@ def _group(task: Task, other: Task) -> Group:
     return (first, second)
 
 
+def _rank(task: Task) -> float:
+    """How much of the job's own *task* is: `OWN`, `TOOL` or `BUILDER`."""
+    if task.exec_index <= 1:
+        return BUILDER
+    if not task.program.startswith(STORE):
+        return OWN
+    script = task.arguments[1] if len(task.arguments) > 1 else "-"
+    name = task.program.rpartition("/")[2]
+    if _INTERPRETERS.fullmatch(name) and not script.startswith(("-", STORE)):
+        return OWN
+    return TOOL
+
+
 def _name(task: Task) -> str:
     return "\0".join(task.arguments) or task.program
 
@@ -181,8 +212,3 @@ def groups(stretches: Iterable[Stretch]) -> dict[Group, list[Stretch]]:
     for stretch in stretches:
         found.setdefault(stretch.group, []).append(stretch)
     return found
-
-
-def between(stretches: Iterable[Stretch], first: int, last: int) -> Iterator[Stretch]:
-    """Those that begin from step *first* to step *last*, included."""
-    return (stretch for stretch in stretches if first <= stretch.step <= last)
