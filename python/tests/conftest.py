@@ -7,7 +7,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
 import traces
 from rewind import cli
@@ -16,8 +16,8 @@ from rewind.cli.nix import PathInfo
 from rewind.formats.manifest import Manifest
 from test_manifest import MANIFEST
 
-# How long a test takes says how busy the machine is that builds this.
-settings.register_profile("rewind", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes says more of who else is busy than of what is tested.
+settings.register_profile("rewind", deadline=None)
 settings.load_profile("rewind")
 
 
