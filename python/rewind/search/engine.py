@@ -184,7 +184,9 @@ class Search:
             number = min((one.number for one in entries.values() if one.changed), default=None)
             if number is not None and not self._bounds.every:
                 entries = {n: one for n, one in entries.items() if n <= number}
-            cut_short = number is None and len(entries) < sum(map(self._mine, schedules))
+            last = None if self._bounds.every else number
+            wanted = [n for n in schedules if self._mine(n) and (last is None or n <= last)]
+            cut_short = len(entries) < len(wanted)
 
             reduced: Reduced | None = None
             deciding: Deciding | None = None
@@ -306,8 +308,13 @@ class Search:
                 self._told(entry)
 
         with ThreadPoolExecutor(self._jobs) as pool:
-            for future in [pool.submit(work) for _ in range(self._jobs)]:
-                future.result()
+            try:
+                for future in [pool.submit(work) for _ in range(self._jobs)]:
+                    future.result()
+            except BaseException:
+                # The others are waited for, and need not go on.
+                self._stop.set()
+                raise
         return done, first
 
     def _fork(

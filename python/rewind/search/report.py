@@ -170,6 +170,9 @@ class Report:
             )
         fields = {name: value[name] for name in value if name not in ("format", "version")}
         report: Self = structure(cls, fields)
+        sides = report.failing is not None and report.passing is not None
+        if not report.tried or (report.verdict == "differs") != sides:
+            raise FormatError("the report is damaged: it does not have the runs that it tells of")
         return report
 
     @classmethod

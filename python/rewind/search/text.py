@@ -18,11 +18,11 @@ SHORT = 8
 
 
 def duration(ns: int) -> str:
-    """*ns* in the largest unit in which it is a number that is not below 1."""
+    """*ns* in the largest unit in which it is a short number."""
     for unit, name in _UNITS:
-        if ns >= unit:
-            return f"{ns / unit:.3g} {name}"
-    return "0 ns"
+        if ns >= unit and ns * 1000 % unit == 0:
+            return f"{ns / unit:,.3f}".rstrip("0").rstrip(".") + f" {name}"
+    return f"{ns} ns"
 
 
 def perturbation(p: Perturbation) -> str:
@@ -63,19 +63,21 @@ def _verdict(report: Report) -> Iterator[str]:
     count = len(report.tried) - 1
     changed = sum(entry.changed for entry in report.tried)
     outcome = report.tried[0].outcome
+    under = f"under all {count} schedules" if count > 1 else "under the one schedule"
+    since = f"from step {report.first:,} on" if report.first else "at any time"
+    alone = f"nothing to put into another order: no two tasks of the job could run {since}"
     match report.verdict:
         case "alone":
-            yield (
-                f"{report.name}: nothing to put into another order: no two tasks of the job could "
-                "run at any time"
-            )
+            yield f"{report.name}: {alone}"
         case "fails":
-            yield (
-                f"{report.name} fails without any perturbation ({outcome}), and under all "
-                f"{count} schedules: that is no matter of timing"
-            )
+            fails = f"{report.name} fails without any perturbation ({outcome})"
+            if not count:
+                yield fails
+            else:
+                why = "" if report.cut_short else ": that is no matter of timing"
+                yield f"{fails}, and {under}{why}"
         case "same":
-            yield f"{outcome} under all {count} schedules"
+            yield f"{outcome} {under if count else 'without any perturbation'}"
         case "differs":
             if report.every:
                 yield f"another outcome under {changed} of {count} schedules"
@@ -84,8 +86,11 @@ def _verdict(report: Report) -> Iterator[str]:
             f"cut short: the time was up after {count} of {report.drawn} schedules; "
             "on another machine it may be another number"
         )
+    elif not report.schedules:
+        yield "no schedule was tried"
     elif report.drawn < report.schedules and report.verdict in ("same", "fails"):
-        yield f"there are no more than {report.drawn} different schedules"
+        few = f"there are no more than {report.drawn} different schedules"
+        yield few if report.drawn else alone
 
 
 def _deciding(
@@ -111,7 +116,7 @@ def _deciding(
     )
     if len(failing.schedule) > 1 + len(report.schedule):
         yield "  with " + ", ".join(
-            perturbation(p) for p in failing.schedule if p.position != position
+            perturbation(p) for p in failing.schedule if p.position not in (position, later)
         )
     for waiting in failing.waiting:
         yield f"  {_waiting(waiting)}"
