@@ -50,18 +50,19 @@ class SearchRequest:
         :raises SearchError: if something in what concerns the search does not.
         """
         # The runs of a search are not kept: none of them has a place for its NARs.
-        out = data.get("outputs", {}).get("out")
+        outputs = data.get("outputs")
+        out = outputs.get("out") if isinstance(outputs, Mapping) else None
         run = RunRequest.parse({**data, "outputs": {"out": out, "nars": out}})
-        shards, shard = _number(data, "shards", 1, SCHEDULES_MAX), data.get("shard")
-        if shard is not None and not (isinstance(shard, int) and 0 <= shard < shards):
-            raise SearchError(f"there is no shard {shard!r} of {shards}")
+        shards = _number(data, "shards", 1, SCHEDULES_MAX)
+        shard = None if data.get("shard") is None else _number(data, "shard", 0, shards - 1)
         strategy = data.get("strategy")
         if strategy not in STRATEGIES:
             raise SearchError(
                 f"there is no strategy {strategy!r}; there is {', '.join(sorted(STRATEGIES))}"
             )
         seconds = data.get("seconds")
-        if seconds is not None and not (isinstance(seconds, int | float) and seconds > 0):
+        number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+        if seconds is not None and not (number and seconds > 0):
             raise SearchError(f"a search takes more than {seconds!r} seconds")
         return cls(
             run=run,
@@ -76,10 +77,10 @@ class SearchRequest:
             ),
             seconds=seconds,
             shard=shard,
-            parts=tuple(Path(part) for part in data.get("parts", ())),
-            kernel=Path(data["kernel"]),
-            inputs=tuple(Path(path) for path in data.get("inputs", ())),
-            out=Path(out),
+            parts=_paths(data, "parts"),
+            kernel=_path("kernel", data.get("kernel")),
+            inputs=_paths(data, "inputs"),
+            out=run.out,
         )
 
 
@@ -88,3 +89,16 @@ def _number(data: Mapping[str, Any], name: str, least: int, most: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise SearchError(f"{name} is a number from {least:,} to {most:,}, not {value!r}")
     return value
+
+
+def _path(name: str, value: object) -> Path:
+    if not isinstance(value, str):
+        raise SearchError(f"the attribute {name} is {value!r}, which is not what it should be")
+    return Path(value)
+
+
+def _paths(data: Mapping[str, Any], name: str) -> tuple[Path, ...]:
+    values = data.get(name, [])
+    if not isinstance(values, list):
+        raise SearchError(f"the attribute {name} is {values!r}, which is not what it should be")
+    return tuple(_path(name, value) for value in values)
