@@ -154,7 +154,7 @@ class Keyframes:
             first -= 1
         last = bisect.bisect(self.starts, step)
         while (
-            last < len(self.starts)
+            0 < last < len(self.starts)
             and self._time(self.starts[last]) - self._time(self.starts[last - 1]) < NEAR
         ):
             last += 1
@@ -205,7 +205,8 @@ class Keyframes:
 
         def gap(number: int) -> int:
             before = self._kept[number - 1].steps if number else 0
-            after = self._kept[number + 1].steps if number + 1 < len(self._kept) else before
+            last = number + 1 == len(self._kept)
+            after = self.tape.steps if last else self._kept[number + 1].steps
             return after - before
 
         self._kept.pop(min(free, key=gap)).close()
