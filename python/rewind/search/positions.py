@@ -164,7 +164,7 @@ class Positions:
                 # It waits, and did nothing before.
                 self._settle(record.tid, quiet=True)
             return
-        if record.type in ("exit", "wake", "delivered", "perturbed"):
+        if record.type in ("exit", "wake", "delivered", "perturbation"):
             return
         if not (isinstance(record, Enter) and _private(record)):
             self._settle(record.tid, quiet=False)
