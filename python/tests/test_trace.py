@@ -1,5 +1,6 @@
 """The trace's format: round trips, the stored sample, and what damaged input gets."""
 
+import contextlib
 import io
 import struct
 from collections.abc import Callable
@@ -172,9 +173,10 @@ def test_empty_frames_are_not_kept() -> None:
 def test_damage_is_seen(
     tmp_path_factory: pytest.TempPathFactory, sample: Path, data: st.DataObject
 ) -> None:
-    """Whichever byte of the file changes, reading it raises FormatError.
+    """Whichever byte of the file changes, reading it raises FormatError, or changes nothing.
 
-    But not if it makes the one version of another that is known.
+    The same data can be compressed in many ways. (A byte that makes the one version of another that
+    is known is not seen.)
     """
     content = bytearray(sample.read_bytes())
     at = data.draw(st.integers(0, len(content) - 1).filter(lambda at: not 12 <= at < 16))
@@ -182,8 +184,8 @@ def test_damage_is_seen(
     assume(at != 8 or content[at] not in (1, 2))
     path = tmp_path_factory.mktemp("damage") / "trace"
     path.write_bytes(content)
-    with pytest.raises(FormatError):
-        read(path)
+    with contextlib.suppress(FormatError):
+        assert read(path) == read(sample)
 
 
 @given(size=st.integers(0, SAMPLE.stat().st_size - 1))
