@@ -133,10 +133,11 @@ int main(void)
 	}
 	for (size_t i = 0; i < JOBS; i++)
 		sem_wait(&done);
-	shut_down(&pool);
-
 	for (size_t i = 0; i < JOBS; i++)
 		sum += squares[i].result;
 	printf("sum of %d squares: %ld\n", JOBS, sum);
+	fflush(stdout);
+
+	shut_down(&pool);
 	return EXIT_SUCCESS;
 }
