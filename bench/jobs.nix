@@ -84,6 +84,37 @@ let
       ];
     };
 
+  # Without what their checks may say, and built by one job at a time: their races are to be lost here.
+  examples = lib.mapAttrs (
+    _: package:
+    package.overrideAttrs (_: {
+      doCheck = false;
+      enableParallelBuilding = false;
+    })
+  ) (import ../examples { inherit (pkgs) lib callPackage; });
+
+  # What their checks run, for each that a patch mends, and spin.
+  races =
+    let
+      inherit (examples) jobs makefile pidfile sigpipe;
+    in
+    lib.mapAttrs (_: lib.getExe) (lib.filterAttrs (name: _: !lib.hasSuffix "-fixed" name) examples)
+    // {
+      jobs = script "jobs" [ ] "exec ${lib.getExe jobs}";
+
+      # The half of the build that depends on the order.
+      makefile = script "makefile" [ pkgs.gnumake pkgs.gnused pkgs.stdenv.cc ] ''
+        cp ${makefile.src}/* .
+        make -j2 CC=gcc version.h main.o
+      '';
+
+      pidfile = script "pidfile" [ pkgs.bash ] ''
+        exec bash ${pidfile.src}/check.sh ${lib.getExe pidfile}
+      '';
+
+      sigpipe = script "sigpipe" [ ] "exec ${lib.getExe sigpipe}";
+    };
+
   bank = pkgs.callPackage ../examples/bank { };
 
   jobs = lib.mapAttrs toJob workloads // {
@@ -92,6 +123,8 @@ let
 in
 {
   inherit workloads;
+
+  races = pkgs.linkFarm "rewind-bench-races" races;
 
   runs = lib.mapAttrs (_: drv: rewind.run { inherit drv; }) jobs;
 

@@ -2,7 +2,8 @@
 
 Started in a checkout, by ``nix run .#bench`` or ``./nixw run .#bench``. Arguments choose parts;
 without one, all are measured but ``setup``, which builds kernel and QEMU again, in a place of its
-own (see bench/setup.py). The exit status is 1 if a goal is not met.
+own (see bench/setup.py), and ``host-races``, which starts the examples without rewind, again and
+again for some minutes (bench/races.py). The exit status is 1 if a goal is not met.
 """
 
 import argparse
@@ -10,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from bench import setup, table
+from bench import races, setup, table
 from bench.cost import CommandError, say
 from bench.figures import PARTS
 from bench.table import Figure
@@ -23,7 +24,7 @@ def main() -> int:
         "parts",
         nargs="*",
         metavar="PART",
-        help=f"{', '.join(PARTS)} or setup; default: all but that",
+        help=f"{', '.join(PARTS)}, host-races or setup; default: all but those two",
     )
     parser.add_argument("--markdown", action="store_true", help="print the table for a document")
     parser.add_argument("--times", type=int, default=5, help="how often each is measured (5)")
@@ -31,7 +32,7 @@ def main() -> int:
         "--scratch", type=Path, default=Path("/var/tmp"), help="where setup has some GB of room"
     )
     options = parser.parse_args()
-    unknown = sorted(set(options.parts) - {*PARTS, "setup"})
+    unknown = sorted(set(options.parts) - {*PARTS, "host-races", "setup"})
     if unknown:
         parser.error(f"there is no part {unknown[0]}")
     if options.times < 1:
@@ -45,6 +46,8 @@ def main() -> int:
         try:
             if part == "setup":
                 figures += setup.measure(options.scratch)
+            elif part == "host-races":
+                figures += races.measure()
             else:
                 figures += PARTS[part](options.times)
         except CommandError as error:
