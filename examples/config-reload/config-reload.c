@@ -23,6 +23,8 @@
 struct config {
 	int generation;
 	int workers;
+	int timeout;
+	int depth;
 };
 
 static void die(const char *what)
@@ -38,12 +40,17 @@ static void save(const struct config *config)
 
 	if (!file)
 		die(CONFIG);
-	fprintf(file, "generation %d\nworkers %d\n", config->generation, config->workers);
+	/* line by line, as a script does */
+	setvbuf(file, NULL, _IOLBF, 0);
+	fprintf(file, "generation %d\n", config->generation);
+	fprintf(file, "workers %d\n", config->workers);
+	fprintf(file, "timeout %d\n", config->timeout);
+	fprintf(file, "depth %d\n", config->depth);
 	if (fclose(file))
 		die(CONFIG);
 }
 
-/* Returns whether the file is one. */
+/* Returns whether the file is a whole one. */
 static bool load(struct config *config)
 {
 	FILE *file = fopen(CONFIG, "r");
@@ -51,9 +58,10 @@ static bool load(struct config *config)
 
 	if (!file)
 		die(CONFIG);
-	found = fscanf(file, "generation %d workers %d", &config->generation, &config->workers);
+	found = fscanf(file, "generation %d workers %d timeout %d depth %d", &config->generation,
+		       &config->workers, &config->timeout, &config->depth);
 	fclose(file);
-	return found == 2;
+	return found == 4;
 }
 
 static void wait_ms(int ms)
@@ -66,7 +74,12 @@ static void wait_ms(int ms)
 static void administrate(void)
 {
 	for (int i = 1; i <= CHANGES; i++) {
-		struct config config = { .generation = i, .workers = 2 * i };
+		struct config config = {
+			.generation = i,
+			.workers = 2 * i,
+			.timeout = 30,
+			.depth = 64,
+		};
 
 		wait_ms(5);
 		save(&config);
@@ -93,7 +106,7 @@ static int serve(int watch)
 
 int main(void)
 {
-	const struct config first = { .generation = 0, .workers = 1 };
+	const struct config first = { .generation = 0 };
 	int watch = inotify_init1(IN_CLOEXEC);
 	int status;
 	pid_t administrator;

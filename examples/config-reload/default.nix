@@ -1,6 +1,6 @@
 # A file that is read while it is written. The window is in save(), from the fopen that empties the file
 # to the fclose that writes it: an administrator who loses the turn there for a millisecond leaves the
-# service, which has been told of a change, with an empty file.
+# service, which has been told of a change, with an empty file, or half of one.
 {
   lib,
   stdenv,

@@ -1,4 +1,4 @@
-# Two processes that write one file. The window is the first job's, from its start to its write: when the
+# Two processes that write one file. The window is the first job's, from its start to its last write: when the
 # second one's line is there before the file is emptied, it is lost; when it comes between that and the
 # first one's write, it is overwritten. It takes as long as wc runs, some milliseconds.
 {

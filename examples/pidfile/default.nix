@@ -1,5 +1,6 @@
-# A file that is read before it is written. The window is in write_pid(), from the fopen that makes the
-# file to the fclose that writes it: when check.sh sees the file in between, there is no number in it.
+# A file that is read before it is written. The window is from the fopen that makes the file to the fflush
+# that writes it: when check.sh sees the file in between, there is no number in it, and its signal goes
+# to nobody.
 {
   lib,
   stdenv,
