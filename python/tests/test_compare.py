@@ -159,9 +159,13 @@ def test_log_and_outputs(rewind: Rewind, store: Store) -> None:
     store.add_run("2", "b", log=b"one\n2 \xff\n", manifest=made)
     assert compare(rewind) == [
         "the same 21 steps",
-        f"out: not made in {A}, {NAR} in {B}",
+        f"out: not made in {A}, made in {B}",
         f'log, line 2: "two" in {A}, "2 \\\\xff" in {B}',
     ]
+    other = attrs.evolve(made, outputs={"out": Output("/nix/store/x", NAR[:-1] + "1", 1)})
+    store.add_run("4", "d", log=b"one\n2 \xff\n", manifest=other)
+    result = rewind("compare", "2", "4")
+    assert result.out.splitlines()[1] == f"out: {NAR} in {B}, {NAR[:-1]}1 in 40000000"
     store.add_run("3", "c", log=b"one\n", manifest=PLAIN)
     result = rewind("compare", "1", "3")
     assert result.status == 1

@@ -17,6 +17,15 @@ class Difference:
     first: str
     second: str
 
+    @property
+    def in_words(self) -> tuple[str, str]:
+        """What to say of each: of an output that the other one does not have, no more than that."""
+        values = self.first, self.second
+        if NOT_MADE not in values:
+            return values
+        first, second = (value if value == NOT_MADE else "made" for value in values)
+        return first, second
+
 
 def differences(first: Manifest, second: Manifest) -> Iterator[Difference]:
     """What of the outcome differs: how the job ended, and what of each output was made."""

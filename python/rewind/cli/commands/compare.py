@@ -157,7 +157,7 @@ def _compare_runs(sides: Sides, context: int, as_json: bool) -> int:
     for difference in (*found, *made_with):
         first, second = (
             f"{value} in {side.label}"
-            for value, side in zip((difference.first, difference.second), sides, strict=True)
+            for value, side in zip(difference.in_words, sides, strict=True)
         )
         say(f"{difference.what}: {first}, {second}")
     if not differ:

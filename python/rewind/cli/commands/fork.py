@@ -97,7 +97,8 @@ def command(
         return int(bool(found))
     print_run(forked, result, None if known else host_time)
     for difference in found:
-        say(f"{difference.what}: {difference.second}, and {difference.first} in {run.short}")
+        before, now = difference.in_words
+        say(f"{difference.what}: {now}, and {before} in {run.short}")
     if not found:
         say(f"the same outcome as {run.short}")
     say(" ".join(compare))
