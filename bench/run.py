@@ -2,8 +2,9 @@
 
 Started in a checkout, by ``nix run .#bench`` or ``./nixw run .#bench``. Arguments choose parts;
 without one, all are measured but ``setup``, which builds kernel and QEMU again, in a place of its
-own (see bench/setup.py), and ``host-races``, which starts the examples without rewind, again and
-again for some minutes (bench/races.py). The exit status is 1 if a goal is not met.
+own (see bench/setup.py), ``host-races``, which starts the examples without rewind, again and
+again for some minutes (bench/races.py), and ``examples``, which searches all of them with 64
+schedules (bench/search.py). The exit status is 1 if a goal is not met.
 """
 
 import argparse
@@ -11,7 +12,7 @@ import os
 import sys
 from pathlib import Path
 
-from bench import races, setup, table
+from bench import races, search, setup, table
 from bench.cost import CommandError, say
 from bench.figures import PARTS
 from bench.table import Figure
@@ -24,7 +25,7 @@ def main() -> int:
         "parts",
         nargs="*",
         metavar="PART",
-        help=f"{', '.join(PARTS)}, host-races or setup; default: all but those two",
+        help=f"{', '.join(PARTS)}, host-races, examples or setup; default: all but those three",
     )
     parser.add_argument("--markdown", action="store_true", help="print the table for a document")
     parser.add_argument("--times", type=int, default=5, help="how often each is measured (5)")
@@ -32,7 +33,7 @@ def main() -> int:
         "--scratch", type=Path, default=Path("/var/tmp"), help="where setup has some GB of room"
     )
     options = parser.parse_args()
-    unknown = sorted(set(options.parts) - {*PARTS, "host-races", "setup"})
+    unknown = sorted(set(options.parts) - {*PARTS, "host-races", "examples", "setup"})
     if unknown:
         parser.error(f"there is no part {unknown[0]}")
     if options.times < 1:
@@ -48,6 +49,8 @@ def main() -> int:
                 figures += setup.measure(options.scratch)
             elif part == "host-races":
                 figures += races.measure()
+            elif part == "examples":
+                figures += search.examples()
             else:
                 figures += PARTS[part](options.times)
         except CommandError as error:
