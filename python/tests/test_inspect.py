@@ -5,10 +5,13 @@ import struct
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rewind.inspect import InspectError, memory
 from rewind.inspect.answers import Frame, Task, place
 from rewind.inspect.memory import PAGE, AddressSpace, Fault, Memory
+from rewind.inspect.names import qualified
 from rewind.inspect.registers import NAMES, Registers
 from rewind.machine import boot
 
@@ -167,3 +170,49 @@ def test_data() -> None:
     task = Task(pid=64, tid=65, parent=1, name="bank", state="waits")
     assert Task.from_data(task.to_data()) == task
     assert Frame.from_data(OWN.to_data()) == OWN
+
+
+@pytest.mark.parametrize(
+    ("mangled", "expected"),
+    [
+        ("_ZN4bank7AccountIlE7depositEl", "bank::Account::deposit"),
+        ("_ZNK4bank7AccountIlE7balanceEv", "bank::Account::balance"),
+        ("_ZN4bank12_GLOBAL__N_16refuseERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
+         "bank::(anonymous namespace)::refuse"),
+        ("_ZN4bank7AccountIlEC2El", "bank::Account::Account"),
+        ("_ZN4bank4UndoD1Ev", "bank::Undo::~Undo"),
+        ("_ZNSt6thread11_State_implINS_8_InvokerISt5tupleIJZ4mainEUlvE_EEEEE6_M_runEv",
+         "std::thread::_State_impl::_M_run"),
+        ("_ZSt9terminatev", "std::terminate"),
+        ("_ZNSt15basic_streambufIcSt11char_traitsIcEE6xsgetnEPcl", "std::basic_streambuf::xsgetn"),
+        ("_ZN1AILi5ELb1EE1fEv.isra.0", "A::f"),
+        # An operator, which the DWARF has to say.
+        ("_ZZ4mainENKUlvE_clEv", None),
+        # No C++.
+        ("main", None),
+        ("", None),
+        # Cut short, or made up.
+        ("_Z", None),
+        ("_ZN4bank", None),
+        ("_ZN4ban", None),
+        ("_ZN999999999999bank", None),
+        ("_ZN" + "9" * 9999, None),
+        ("_Z" * 5000, None),
+        ("_Z" + "Z" * 100_000, None),
+        ("_ZNS_3fooEv", None),
+    ],
+)  # fmt: skip
+def test_names(mangled: str, expected: str | None) -> None:
+    assert qualified(mangled) == expected
+
+
+def test_name_of_an_operator() -> None:
+    name = qualified("_ZZ4mainENKUlvE_clEv", "operator()")
+    assert name == "main::{lambda}::operator()"
+
+
+@given(st.text("_ZNKISTELJUl0123459ab", max_size=60))
+def test_made_up_names(rest: str) -> None:
+    """Whatever a program has for a symbol, there is an answer."""
+    found = qualified(f"_Z{rest}")
+    assert found is None or found

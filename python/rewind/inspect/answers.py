@@ -6,6 +6,27 @@ from typing import Any, Self
 import attrs
 
 
+@attrs.frozen(kw_only=True)
+class Wait:
+    """What a thread waits for."""
+
+    what: str = "for something"
+    """In words, after "waits": "for the end of 66", "to read from pipe 5, which 66 can write to".
+    """
+    call: str = ""
+    """The system call in which it does; none for what the kernel does besides."""
+    arguments: tuple[int, ...] = ()
+    """The call's six."""
+    who: tuple[int, ...] = ()
+    """The job's threads, or processes, one of which can end the wait, where that is known."""
+    address: int | None = None
+    """The futex."""
+
+    def evolve(self, **changes: Any) -> Self:
+        """It, with *changes*."""
+        return attrs.evolve(self, **changes)
+
+
 @attrs.frozen
 class Task:
     """A thread of the job. *pid* and *tid* are as the job's PID namespace shows them."""
@@ -17,6 +38,8 @@ class Task:
     name: str
     state: str
     """"runs", "ready", "waits", "stopped" or "ended"."""
+    wait: Wait | None = None
+    """What it waits for, if it does."""
 
     def to_data(self) -> dict[str, Any]:
         """It as what JSON can hold."""
@@ -24,8 +47,12 @@ class Task:
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Self:
-        """What `to_data` was made of."""
-        return cls(**data)
+        """What `to_data` was made of, by way of JSON."""
+        wait = data["wait"]
+        if wait is not None:
+            sequences = {name: tuple(wait[name]) for name in ("arguments", "who")}
+            wait = Wait(**{**wait, **sequences})
+        return cls(**{**data, "wait": wait})
 
 
 @attrs.frozen
@@ -73,12 +100,14 @@ class Frame:
 def place(frames: Sequence[Frame]) -> Frame | None:
     """Where a thread is in its own program: the innermost frame that is no library's.
 
-    If there is none it is the innermost of which the source line is known, or of all.
+    One with a source line is preferred: of a program that was linked statically, the C library is a
+    part. If there is none it is the innermost of which the source line is known, or of all.
     """
-    for frame in frames:
-        if frame.own:
-            return frame
-    for frame in frames:
-        if frame.line:
-            return frame
-    return frames[0] if frames else None
+    own = [frame for frame in frames if frame.own]
+    for some in (own, frames):
+        for frame in some:
+            if frame.line:
+                return frame
+        if some:
+            return some[0]
+    return None

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from drgn import FaultError, container_of
-from drgn.helpers.linux.fs import d_path, path_lookup
+from drgn import container_of
+from drgn.helpers.linux.fs import d_path
+from drgn.helpers.linux.list import hlist_for_each_entry, list_for_each_entry
 from drgn.helpers.linux.xarray import xa_for_each
 
 from rewind.inspect import InspectError, NoSuchFile
@@ -27,6 +28,12 @@ _HEAD = 6
 _ORDER = 0xFF
 """Which bits of the second page's flags say how many."""
 _LINKS_MAX = 40
+_MOUNTS_MAX = 16
+"""On top of one another."""
+_NAMES_MAX = 1 << 20
+"""In a directory."""
+_DCACHE_MOUNTED = 1 << 16
+"""include/linux/dcache.h of 6.12."""
 
 
 @attrs.frozen
@@ -104,43 +111,68 @@ class Files:
         :raises NoSuchFile: if there is none.
         :raises InspectError: as `read` does.
         """
-        links = 0
-        done: list[str] = []
+        places = [(container_of(root.mnt.read_(), "struct mount", "mnt"), root.dentry.read_())]
+        names: list[str] = []
         rest = path.split("/")[::-1]
-        file = None
+        links = 0
         while rest:
             name = rest.pop()
             if name in ("", "."):
                 continue
             if name == "..":
-                done = done[:-1]
+                # The root's parent is the root.
+                if names:
+                    places.pop()
+                    names.pop()
                 continue
-            done.append(name)
-            file = self._cached_name(root, "/" + "/".join(done))
-            if file is None:
+            found = self._child(*places[-1], name)
+            if found is None:
                 # Of an input the kernel knows the names that were asked for; a layer has them all.
-                return self._from_layers("/".join(["", *done, *rest[::-1]]), limit)
+                return self._from_layers("/".join(["", *names, name, *rest[::-1]]), limit)
+            file = File("/".join(["", *names, name]), found[1].d_inode.read_())
             if stat.S_ISLNK(file.mode):
                 links += 1
                 if links > _LINKS_MAX:
                     raise InspectError(f"{path}: too many links")
                 target = self._target(file)
-                done = [] if target.startswith("/") else done[:-1]
+                if target.startswith("/"):
+                    del places[1:], names[:]
                 rest += target.split("/")[::-1]
-        if file is None:
-            raise NoSuchFile(f"there is no {path}")
-        return self.read(file, limit)
+            else:
+                places.append(found)
+                names.append(name)
+        return self.read(File("/".join(["", *names]), places[-1][1].d_inode.read_()), limit)
 
-    def _cached_name(self, root: Any, path: str) -> File | None:
-        """The file that the kernel has under the name *path*, which has no links before its end."""
-        try:
-            found = path_lookup(root, path)
-        except FaultError:
-            raise
-        # What the helper raises if the name is not cached, or is known not to be there.
-        except Exception:
-            return None
-        return File(path, found.dentry.d_inode.read_())
+    def _child(self, mount: Any, directory: Any, name: str) -> tuple[Any, Any] | None:
+        """The mount and the dentry of *name* in *directory*, if the kernel has it in its cache."""
+        wanted = name.encode(errors="surrogateescape")
+        children = hlist_for_each_entry(
+            "struct dentry", directory.d_children.address_of_(), "d_sib"
+        )
+        for count, child in enumerate(children):
+            if count >= _NAMES_MAX:
+                raise InspectError("a directory's names make no sense")
+            if child.d_name.name.string_() == wanted and child.d_inode and child.d_hash.pprev:
+                return self._mounted(mount, child.read_())
+        return None
+
+    def _mounted(self, mount: Any, place: Any) -> tuple[Any, Any]:
+        """What is mounted on the dentry *place* in *mount*, or these two."""
+        for _ in range(_MOUNTS_MAX):
+            if not int(place.d_flags) & _DCACHE_MOUNTED:
+                break
+            mounts = list_for_each_entry(
+                "struct mount", mount.mnt_mounts.address_of_(), "mnt_child"
+            )
+            for count, inner in enumerate(mounts):
+                if count >= _NAMES_MAX:
+                    raise InspectError("a file system's mounts make no sense")
+                if inner.mnt_mountpoint == place:
+                    mount, place = inner.read_(), inner.mnt.mnt_root.read_()
+                    break
+            else:
+                break
+        return mount, place
 
     def _target(self, file: File) -> str:
         if file.file_system == "erofs":

@@ -6,16 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+import attrs
 from drgn.helpers.linux.pid import for_each_task
 from drgn.helpers.linux.sched import task_state_to_char
 
 from rewind.inspect import InspectError, NoSuchTask
-from rewind.inspect.answers import Frame, Task
+from rewind.inspect.answers import Frame, Task, Wait
 from rewind.inspect.files import LIMIT, Files
 from rewind.inspect.kernel import Kernel
 from rewind.inspect.memory import USER_END, Memory
 from rewind.inspect.process import PT_REGS, Process
 from rewind.inspect.registers import Registers
+from rewind.inspect.waits import Waits
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -86,6 +88,8 @@ class Machine:
     def close(self) -> None:
         """Close what was opened for it; neither the memory nor the kernel."""
         self._files.close()
+        for process in self._processes.values():
+            process.close()
         self._processes.clear()
 
     def __enter__(self) -> "Machine":
@@ -112,8 +116,25 @@ class Machine:
     def _tasks(self) -> dict[int, tuple[Task, Any]]:
         if self._found is None:
             found = sorted(self._read_tasks(), key=lambda entry: (entry[0].pid, entry[0].tid))
-            self._found = {task.tid: (task, thing) for task, thing in found}
+            waits = Waits(self._kernel, {task.tid: thing for task, thing in found})
+            self._found = {
+                task.tid: (attrs.evolve(task, wait=self._wait(waits, task, thing)), thing)
+                for task, thing in found
+            }
         return self._found
+
+    def _wait(self, waits: Waits, task: Task, thing: Any) -> Wait | None:
+        """What *task* waits for; that it can't be told is no reason to have no tasks."""
+        if task.state != "waits":
+            return None
+        try:
+            registers = dict(zip(PT_REGS, self._user_registers(thing), strict=True))
+            return waits.of(thing, registers, self._process(task.tid, thing).read)
+        except MemoryError:
+            raise
+        # drgn raises Exception itself.
+        except Exception as error:
+            return Wait(what=f"for something that can't be read: {error}")
 
     def _read_tasks(self) -> Iterator[tuple[Task, Any]]:
         job = self._kernel.variable("job", "drivers/rewind/trace.c")
@@ -159,10 +180,9 @@ class Machine:
         :raises InspectError: if it is in no program: it has ended, or never was.
         """
         _, task = self._task(tid)
-        return self._process(tid).frames(self._user_registers(task))
+        return self._process(tid, task).frames(self._user_registers(task))
 
-    def _process(self, tid: int) -> Process:
-        _, task = self._task(tid)
+    def _process(self, tid: int, task: Any) -> Process:
         mm = task.mm.read_()
         if not mm:
             raise InspectError(f"thread {tid} has ended: it has no memory any more")

@@ -20,7 +20,6 @@ from drgn import (
     Object,
     Platform,
     Program,
-    TypeMember,
 )
 from drgn.helpers.linux.mm import for_each_vma
 
@@ -29,6 +28,7 @@ from rewind.inspect.answers import Frame
 from rewind.inspect.files import File, Files, of_file
 from rewind.inspect.kernel import Kernel
 from rewind.inspect.memory import PAGE, USER_END, AddressSpace, Fault
+from rewind.inspect.names import qualified
 
 FRAMES_MAX = 256
 """More frames of a stack are left out."""
@@ -45,6 +45,7 @@ _VM_READ, _VM_EXEC = 1, 4
 
 _ELF = struct.Struct("<16sHHIQQQIHHHHHH")
 _PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
+_SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
 _PT_LOAD = 1
 _PF_EXEC = 1
 
@@ -92,6 +93,8 @@ class Module:
     """What is added to the file's addresses."""
     own: bool
     """Whether it is of the program itself."""
+    stubs: list[tuple[int, int]] = attrs.field(factory=list)
+    """Where it only jumps to other modules."""
     why: str | None = None
     """Why there are no source lines, if there are none."""
 
@@ -110,6 +113,21 @@ def segments(data: bytes) -> list[Segment]:
         for kind, flags, offset, address, _, file_size, memory_size, _ in headers
         if kind == _PT_LOAD
     ]
+
+
+def stubs(data: bytes) -> list[tuple[int, int]]:
+    """Where the ELF file *data* has the jumps by which it calls other files: sections ``.plt…``."""
+    try:
+        _, _, _, _, _, _, start, _, _, _, _, size, count, names = _ELF.unpack_from(data)
+        headers = [_SECTION_HEADER.unpack_from(data, start + at * size) for at in range(count)]
+        strings = headers[names][4] if headers else 0
+        return [
+            (address, address + length)
+            for name, _, _, address, _, length, *_ in headers
+            if data.startswith(b".plt", strings + name)
+        ]
+    except (struct.error, IndexError):
+        return []
 
 
 class Process:
@@ -132,6 +150,12 @@ class Process:
         self._content: dict[int, bytes] = {}
         self._modules: dict[int, Module] = {}
         self._program: Program | None = None
+        self._why_not: str | None = None
+        """Why the files that were made in the run are not used, if they are not."""
+
+    def close(self) -> None:
+        """Let go of the files. drgn's programs are not garbage-collected: this one knows us."""
+        self._program = None
 
     def mapping(self, address: int) -> Mapping | None:
         """The mapping that *address* is in."""
@@ -204,10 +228,14 @@ class Process:
             state = {**state, "ip": state["ip"] - 1}
         registers = struct.pack(f"<{len(PT_REGS)}Q", *(state[name] for name in PT_REGS))
         try:
-            trace = program.stack_trace(Object.from_bytes_(program, _pt_regs(program), registers))
-        # drgn raises Exception itself.
+            trace = _trace(program, registers)
+        # drgn raises Exception itself. What it can't read was made in the run.
         except Exception as error:
-            return [self._frame(state["ip"], why=f"the stack can't be unwound: {error}")]
+            self._distrust(str(error))
+            try:
+                trace = _trace(self._load(), registers)
+            except Exception as error:
+                return [self._frame(state["ip"], why=f"the stack can't be unwound: {error}")]
         found: list[Frame] = []
         outermost = False
         for frame in trace:
@@ -239,7 +267,8 @@ class Process:
             pass
         else:
             offset = pc - symbol.address
-            function = function or symbol.name
+            if not frame.is_inline:
+                function = qualified(symbol.name, function) or function or symbol.name
         file, line, column = source
         return self._frame(
             pc,
@@ -259,14 +288,18 @@ class Process:
             why = "nothing is mapped there" if mapping is None else "it is in no file"
             return Frame(pc, **{"why": why, **fields})
         file = fields.get("file")
-        if file is None and "why" not in fields:
+        address = pc - module.bias
+        stub = any(start <= address < end for start, end in module.stubs)
+        if stub:
+            fields["why"] = "it is a jump to another module"
+        elif file is None and "why" not in fields:
             fields["why"] = module.why or "its debug information does not have the place"
         return Frame(
             pc,
             module=module.path,
-            address=pc - module.bias,
+            address=address,
             # What a header of a library brings into a program is not the program's own either.
-            own=module.own and not (file or "").startswith(_STORE),
+            own=module.own and not stub and not (file or "").startswith(_STORE),
             **fields,
         )
 
@@ -290,6 +323,12 @@ class Process:
             return self.read(address, len(_SIGRETURN[0])).startswith(_SIGRETURN)
         except Fault:
             return False
+
+    def _distrust(self, why: str) -> None:
+        """From now on do without the files that were made in the run."""
+        self._program = None
+        self._modules = {}
+        self._why_not = f"its debug information can't be read: {why}"
 
     # --- modules
 
@@ -316,13 +355,14 @@ class Process:
             try:
                 data = self._read_file(mapping.file)
             except InspectError as error:
-                self._modules[mapping.start] = Module(path, 0, own, str(error))
+                self._modules[mapping.start] = Module(path, 0, own, why=str(error))
                 return
         elif mapping.start == self._vdso:
             path, own = "[vdso]", False
             data = self.read(mapping.start, mapping.end - mapping.start)
         else:
             return
+        trusted = self._why_not is None or mapping.file is None or mapping.file.is_input
         wanted = segments(data)
         bias = next(
             (
@@ -335,9 +375,9 @@ class Process:
             None,
         )
         if bias is None:
-            self._modules[mapping.start] = Module(path, 0, own, "it is in no ELF file")
+            self._modules[mapping.start] = Module(path, 0, own, why="it is in no ELF file")
             return
-        module = Module(path, bias, own)
+        module = Module(path, bias, own, stubs(data))
         for other in self.mappings:
             # A file's code may be mapped in pieces, and more than once.
             if (
@@ -346,6 +386,9 @@ class Process:
                 and (other.start - other.offset == mapping.start - mapping.offset)
             ):
                 self._modules[other.start] = module
+        if not trusted:
+            module.why = self._why_not
+            return
         start = bias + min(segment.address for segment in wanted)
         end = bias + max(segment.address + segment.size for segment in wanted)
         try:
@@ -396,11 +439,14 @@ def _mappings(mm: Any) -> Iterator[Mapping]:
         )
 
 
-def _pt_regs(program: Program) -> Any:
-    """The kernel's ``struct pt_regs`` as a type of *program*: drgn knows it by its name."""
-    word = program.int_type("unsigned long", 8, False)
-    members = [TypeMember(word, name, at * 64) for at, name in enumerate(PT_REGS)]
-    return program.struct_type("pt_regs", 8 * len(PT_REGS), members)
+def _trace(program: Program, registers: bytes) -> Any:
+    """The stack from *registers*, a ``struct pt_regs``, on.
+
+    drgn knows that by its name and size. Of a type that has members it would never let go, nor then
+    of the program.
+    """
+    pt_regs = program.struct_type("pt_regs", len(registers), ())
+    return program.stack_trace(Object.from_bytes_(program, pt_regs, registers))
 
 
 def _as_file(data: bytes) -> int:

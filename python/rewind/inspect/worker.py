@@ -17,6 +17,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from rewind.inspect.machine import Machine
 
 TIME_LIMIT = 20
-"""Seconds for an answer; they take milliseconds."""
+"""Seconds for an answer, which takes milliseconds."""
 MEMORY_LIMIT = 16 << 30
 """Bytes of address space: the layers are mapped, and files of the guest copied."""
 
@@ -46,13 +47,18 @@ class Inspector:
     It is there at once, and loads the kernel while the caller does something else. It works on one
     machine at a time, the one that was last given to `look_at`. After a failure it can be used
     again: another process takes over.
+
+    :param time_limit: seconds that an answer may take.
     """
 
-    def __init__(self, vmlinux: Path) -> None:
+    def __init__(self, vmlinux: Path, time_limit: float = TIME_LIMIT) -> None:
         self._vmlinux = vmlinux
+        self._time_limit = time_limit
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
         self._buffer = b""
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115
+        """What the process wrote to stderr."""
         self._start()
 
     def look_at(
@@ -89,10 +95,10 @@ class Inspector:
     def read_file(self, path: str, limit: int) -> bytes:
         """What is in a file of the guest; see `Machine.read_file`."""
         size = self._ask("read_file", path, limit)
-        return self._receive(size, time.monotonic() + TIME_LIMIT)
+        return self._receive(size, time.monotonic() + self._time_limit)
 
     def close(self) -> None:
-        """End the worker."""
+        """End the worker; it can be used again."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -108,6 +114,8 @@ class Inspector:
         self.close()
 
     def _start(self) -> None:
+        self._said.seek(0)
+        self._said.truncate()
         ours, theirs = socket.socketpair()
         with theirs:
             start = "import sys; sys.path[:] = sys.argv[2:]; from rewind.inspect.worker import main"
@@ -125,7 +133,7 @@ class Inspector:
                     ],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
+                    stderr=self._said,
                     env=environment,
                     pass_fds=[theirs.fileno()],
                 )
@@ -149,7 +157,7 @@ class Inspector:
         if self._socket is None:
             raise InspectError("no machine is being looked at")
         self._send(*request, file=file)
-        end = time.monotonic() + TIME_LIMIT
+        end = time.monotonic() + self._time_limit
         while b"\n" not in self._buffer:
             self._fill(end)
         line, _, self._buffer = self._buffer.partition(b"\n")
@@ -171,7 +179,9 @@ class Inspector:
             data = self._socket.recv(_CHUNK)
         except TimeoutError:
             self.close()
-            raise InspectError(f"reading the machine took more than {TIME_LIMIT} s") from None
+            raise InspectError(
+                f"reading the machine took more than {self._time_limit:g} s"
+            ) from None
         except ConnectionError:
             data = b""
         if not data:
@@ -180,7 +190,9 @@ class Inspector:
                 process.wait(timeout=5)
             status = process.returncode
             self.close()
-            reason = "it ended"
+            self._said.seek(0)
+            said = self._said.read().decode(errors="replace").splitlines()
+            reason = said[-1] if said else f"status {status}"
             if status is not None and status < 0:
                 reason = signal.Signals(-status).name
             raise InspectError(f"reading the machine failed: {reason}")
@@ -257,13 +269,16 @@ def main(descriptor: int) -> None:
         "read_file": worker.read_file,
     }
     with socket.socket(fileno=descriptor) as connection:
-        for (name, *arguments), files in _requests(connection):
+        files: list[int] = []
+        for name, *arguments in _requests(connection, files):
             if name == "load":
                 worker.load(*arguments)
                 continue
+            if name == "look_at":
+                arguments.append(files.pop(0))
             content = b""
             try:
-                answer = operations[name](*arguments, *files)
+                answer = operations[name](*arguments)
                 if isinstance(answer, bytes):
                     content, answer = answer, len(answer)
                 line = ["ok", answer]
@@ -274,9 +289,9 @@ def main(descriptor: int) -> None:
             connection.sendall(json.dumps(line).encode() + b"\n" + content)
 
 
-def _requests(connection: socket.socket) -> Iterator[tuple[list[Any], list[int]]]:
-    """What comes: each request, and the file descriptors that came with it."""
-    buffer, files = b"", list[int]()
+def _requests(connection: socket.socket, files: list[int]) -> Iterator[list[Any]]:
+    """The requests that come; the file descriptors that come with them are added to *files*."""
+    buffer = b""
     while True:
         data, some, _, _ = socket.recv_fds(connection, _CHUNK, 1)
         if not data:
@@ -285,5 +300,4 @@ def _requests(connection: socket.socket) -> Iterator[tuple[list[Any], list[int]]
         files += some
         while b"\n" in buffer:
             line, _, buffer = buffer.partition(b"\n")
-            yield json.loads(line), files
-            files = []
+            yield json.loads(line)
