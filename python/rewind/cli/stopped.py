@@ -1,13 +1,9 @@
 """A run's machine, made again and stopped at a position, and what looks into it."""
 
 import contextlib
-import json
-import os
-import socket
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from rewind.cli import drv as drvs
 from rewind.cli import nix
@@ -23,8 +19,9 @@ from rewind.inspect.memory import Memory
 from rewind.inspect.registers import COMMAND, Registers
 from rewind.inspect.worker import Inspector
 from rewind.machine import MachineError, qemu
+from rewind.machine.monitor import MonitorClosed
 from rewind.machine.settings import Settings
-from rewind.machine.snapshot import Snapshot, unpack
+from rewind.machine.snapshot import resume
 from rewind.recorder.request import RequestError, RunRequest
 from rewind.recorder.start import properties
 
@@ -114,30 +111,23 @@ def _machine(
     device = properties(request, scratch, _plan(request.schedule, position))
     # Nobody listens to it: a device that has no place to write to does without.
     del device["channels"]
-    with _restore(settings, request.snapshot, scratch=scratch, device=device) as (machine, monitor):
-        with monitor.makefile("rb") as lines:
-            for line in lines:
-                message = json.loads(line)
-                if message.get("event") == "STOP":
-                    break
-                if message.get("event") == "SHUTDOWN":
-                    raise MachineError(f"the run ended before {position}")
-            else:
-                machine.process.wait()
-                raise machine.failure("the machine ended before it got there")
-            command = {
-                "execute": "human-monitor-command",
-                "arguments": {"command-line": COMMAND},
-                "id": COMMAND,
-            }
-            monitor.sendall(json.dumps(command).encode() + b"\n")
-            for line in lines:
-                message = json.loads(line)
-                if message.get("id") == COMMAND:
-                    yield machine, Registers.parse(message["return"])
-                    return
-        machine.process.wait()
-        raise machine.failure("the machine ended while it was stopped")
+    with resume(
+        settings,
+        memory=request.memory,
+        state=request.snapshot.state(),
+        fill=request.snapshot.fill,
+        scratch=scratch,
+        device=device,
+    ) as (machine, monitor):
+        try:
+            event = monitor.event("STOP", "SHUTDOWN")
+            if event is not None and event["event"] == "SHUTDOWN":
+                raise MachineError(f"the run ended before {position}")
+            text = monitor.execute("human-monitor-command", {"command-line": COMMAND})
+        except MonitorClosed:
+            machine.process.wait()
+            raise machine.failure("the machine ended before it got there") from None
+        yield machine, Registers.parse(text)
 
 
 def _plan(perturbations: Schedule, position: Position) -> str:
@@ -147,47 +137,3 @@ def _plan(perturbations: Schedule, position: Position) -> str:
     before = [one for one in perturbations if one.position < position]
     after = [one for one in perturbations if one.position >= position]
     return "".join(map(schedule.to_device, ((one,) for one in (*before, stop, *after))))
-
-
-@contextlib.contextmanager
-def _restore(
-    settings: Settings, snapshot: Snapshot, *, scratch: Path, device: dict[str, object]
-) -> Iterator[tuple[qemu.Qemu, socket.socket]]:
-    """As `rewind.machine.snapshot.restore`, with the monitor."""
-    with contextlib.ExitStack() as stack:
-        read_fd, write_fd = os.pipe()
-        reader = stack.enter_context(os.fdopen(read_fd, "rb"))
-        writer = stack.enter_context(os.fdopen(write_fd, "wb"))
-        ours, theirs = (stack.enter_context(end) for end in socket.socketpair())
-        commands: tuple[tuple[str, dict[str, Any]], ...] = (
-            ("qmp_capabilities", {}),
-            (
-                "migrate-set-capabilities",
-                {"capabilities": [{"capability": "x-ignore-shared", "state": True}]},
-            ),
-            ("migrate-incoming", {"uri": f"fd:{reader.fileno()}"}),
-        )
-        for name, arguments in commands:
-            ours.sendall(json.dumps({"execute": name, "arguments": arguments}).encode() + b"\n")
-        machine = stack.enter_context(
-            qemu.run(
-                settings,
-                memory=snapshot.memory,
-                scratch=scratch,
-                device=device,
-                start=[*qemu.monitor_arguments(theirs), "-incoming", "defer"],
-                pass_fds=(reader.fileno(), theirs.fileno()),
-            )
-        )
-        reader.close()
-        theirs.close()
-        try:
-            unpack(snapshot.path / "memory", machine.memory)
-            with writer:
-                writer.write((snapshot.path / "state").read_bytes())
-        except (BrokenPipeError, ConnectionError):
-            machine.process.wait()
-            raise machine.failure("the machine could not be restored") from None
-        except OSError as error:
-            raise MachineError(f"the boot snapshot can't be restored: {error}") from None
-        yield machine, ours

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 import click
 
+from rewind.analysis import render
 from rewind.analysis.render import plain
 from rewind.cli import nix, params
 from rewind.cli.errors import Failure
@@ -116,8 +117,12 @@ def _frame(frames: Sequence[Frame], number: int | None) -> int:
 
 
 def _head(task: Task, position: Position) -> str:
-    state = "" if task.state == "runs" else f", {_STATES[task.state]},"
+    state = "" if task.state == "runs" else f", {_state(task)},"
     return f"process {task.pid} ({plain(task.name)}), thread {task.tid}{state} at step {position}"
+
+
+def _state(task: Task) -> str:
+    return f"waits {plain(task.wait.what)}" if task.wait else _STATES[task.state]
 
 
 def _title(frame: Frame) -> str:
@@ -159,7 +164,7 @@ def _excerpt(machine: Inspector, frame: Frame) -> Excerpt | None:
         text = path.read_bytes()
     except InspectError:
         return None
-    lines = text.decode(errors="replace").split("\n")
+    lines = text.decode(errors="replace").removesuffix("\n").split("\n")
     first = max(frame.line - AROUND, 1)
     found = lines[first - 1 : frame.line + AROUND]
     return Excerpt(first, tuple(found)) if frame.line <= len(lines) else None
@@ -167,31 +172,30 @@ def _excerpt(machine: Inspector, frame: Frame) -> Excerpt | None:
 
 def _all(machine: Inspector, tasks: Sequence[Task], position: Position, as_json: bool) -> None:
     """Nothing of the job has the CPU: where each of its threads is."""
-    found: list[tuple[Task, list[Frame], str]] = []
+    found: list[tuple[Task, list[Frame], str | None]] = []
     for task in tasks:
         try:
-            found.append((task, machine.frames(task.tid), ""))
+            found.append((task, machine.frames(task.tid), None))
         except InspectError as error:
             found.append((task, [], str(error)))
     if as_json:
-        say_json(
-            {
-                "position": str(position),
-                "threads": [
-                    {**task.to_data(), "frames": [frame.to_data() for frame in frames]}
-                    for task, frames, _ in found
-                ],
-            }
-        )
+        threads = [
+            {**task.to_data(), "frames": [frame.to_data() for frame in frames], "why": why}
+            for task, frames, why in found
+        ]
+        say_json({"position": str(position), "threads": threads})
         return
     say(f"no thread of the job has the CPU at step {position}")
-    for task, frames, why in found:
+    names = [render.task(task.pid, task.tid) for task in tasks]
+    width = max(map(len, names), default=0)
+    for name, (task, frames, why) in zip(names, found, strict=True):
         here = place(frames)
-        say(
-            f"{task.pid}/{task.tid} ({plain(task.name)}) {_STATES[task.state]} in {_title(here)}"
-            if here is not None
-            else f": {why}"
-        )
+        line = f"{name:<{width}}  {plain(task.name)}: {_state(task)}"
+        if here is not None:
+            line += f", in {_title(here)}"
+        elif why is not None and task.state != "ended":
+            line += f" ({plain(why)})"
+        say(line)
 
 
 def _data(
