@@ -96,6 +96,10 @@ prefixed "lib" (
 
   init = pkgs.callPackage ./init { };
   kernel = pkgs.callPackage ./kernel { inherit (packages) machine; };
+  inspect = pkgs.callPackage ./inspect {
+    inherit rewind;
+    inherit (packages) kernel;
+  };
 }
 // lib.optionalAttrs (pkgs ? debian) {
   # Of the stand-in for nixpkgs: does each of its packages run?

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+/* Threads and processes that wait, each for something else. The last mark is when they all do. */
+#define _GNU_SOURCE
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "mark.h"
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t other = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+static pthread_t owner;
+static int pipes[2], full[2];
+
+static void *own(void *unused)
+{
+	pthread_mutex_lock(&mutex);
+	for (;;)
+		pause(); /* waits: owner */
+	return unused;
+}
+
+static void *lock(void *unused)
+{
+	pthread_mutex_lock(&mutex); /* waits: lock */
+	return unused;
+}
+
+static void *wait_for_condition(void *unused)
+{
+	pthread_mutex_lock(&other);
+	pthread_cond_wait(&never, &other); /* waits: condition */
+	return unused;
+}
+
+static void *join(void *unused)
+{
+	pthread_join(owner, NULL); /* waits: join */
+	return unused;
+}
+
+static void *read_pipe(void *unused)
+{
+	char byte;
+
+	(void)!read(pipes[0], &byte, 1); /* waits: reader */
+	return unused;
+}
+
+static void *write_pipe(void *unused)
+{
+	static char much[1 << 20];
+
+	(void)!write(full[1], much, sizeof(much)); /* waits: writer */
+	return unused;
+}
+
+static void *poll_pipe(void *unused)
+{
+	struct pollfd polled = { .fd = pipes[0], .events = POLLIN };
+
+	poll(&polled, 1, -1); /* waits: poll */
+	return unused;
+}
+
+static void *sleep_long(void *unused)
+{
+	nanosleep(&(struct timespec){ .tv_sec = 1000 }, NULL); /* waits: sleep */
+	return unused;
+}
+
+static void short_pause(void)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = 10 * 1000 * 1000 }, NULL);
+}
+
+static pthread_t start(const char *name, void *(*function)(void *))
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, function, NULL))
+		exit(1);
+	pthread_setname_np(thread, name);
+	short_pause();
+	return thread;
+}
+
+int main(void)
+{
+	pid_t child, parent;
+
+	if (pipe(pipes) || pipe(full))
+		return 1;
+	/* A process that waits for its child, which does nothing but live. */
+	parent = fork();
+	if (!parent) {
+		prctl(PR_SET_NAME, "parent");
+		child = fork();
+		if (!child) {
+			prctl(PR_SET_NAME, "child");
+			for (;;)
+				pause(); /* waits: child */
+		}
+		waitpid(child, NULL, 0); /* waits: parent */
+		_exit(0);
+	}
+	owner = start("owner", own);
+	start("lock", lock);
+	start("condition", wait_for_condition);
+	start("join", join);
+	start("reader", read_pipe);
+	start("writer", write_pipe);
+	start("poll", poll_pipe);
+	start("sleep", sleep_long);
+	MARK("all wait"); /* at all wait */
+	_exit(0);
+}
