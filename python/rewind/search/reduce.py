@@ -6,6 +6,10 @@ Between its own position and the end of the run without it there is such a pair,
 changes the outcome at the first and not at the last; halving finds one. (Not the only one: a
 program can have several windows.)
 
+It is moved through the time in which the thread has the CPU that it met. In between it would meet
+others, or nobody: in the midst of a thread's window there can be time in which it changes nothing.
+Only if that does not lead to such a pair is it moved through all of the time.
+
 Most runs of the halving need not come to their end: what differs in the outcome showed early, in
 how some process ended. There a run is stopped and asked. That is a guess, which decides only where
 to look next: the two runs that come of it are made to their ends, and if they are not what was
@@ -14,13 +18,15 @@ guessed, all is done again without guessing.
 
 import bisect
 import copy
+import functools
 from collections.abc import Callable, Sequence
 
 import attrs
 
 from rewind.analysis.tasks import Tasks
 from rewind.formats.schedule import Perturbation, Position, Schedule
-from rewind.formats.trace import EXEC, FORK, TASK_END, Record, TaskEnd
+from rewind.formats.trace import EXEC, FORK, SWITCH, TASK_END, Record, Switch, TaskEnd
+from rewind.machine import MachineError
 from rewind.recorder.request import RunRequest
 from rewind.search import machines
 from rewind.search.keyframes import Keyframes
@@ -71,6 +77,52 @@ class _Witness:
     """How it ended, as wait(2) has it; None: it did not."""
     wait: int
     """ns from the perturbation to its end, at most."""
+
+
+@attrs.frozen
+class _Span:
+    """Some of a run's time, counted from 0 on as if it were in one piece."""
+
+    parts: tuple[tuple[int, int], ...]
+    """Begin and end of each piece, in ns since the machine started."""
+
+    @property
+    def length(self) -> int:
+        return sum(end - begin for begin, end in self.parts)
+
+    def time(self, point: int) -> int:
+        """When that is, in the run's time."""
+        for begin, end in self.parts:
+            if point < end - begin:
+                return begin + point
+            point -= end - begin
+        return self.parts[-1][1]
+
+    def point(self, time: int) -> int:
+        """How much of it there is before *time*."""
+        return sum(min(max(time - begin, 0), end - begin) for begin, end in self.parts)
+
+
+def _turns(run: Ended, begin: int) -> _Span | None:
+    """From *begin* on, when the thread has the CPU that has it then; None if none of the job's."""
+    holder: int | None = None
+    turn: int | None = begin
+    parts = []
+    for record in run.tape.records(0, select=lambda kind, aux: kind == SWITCH):
+        assert isinstance(record, Switch)
+        if record.time <= begin:
+            holder = record.next_tid
+            continue
+        if holder is None:
+            holder = record.tid
+        if turn is not None:
+            parts.append((turn, record.time))
+            turn = None
+        if record.next_tid == holder:
+            turn = record.time
+    if turn is not None:
+        parts.append((turn, run.end.time))
+    return _Span(tuple(parts)) if holder else None
 
 
 class _Ends:
@@ -146,11 +198,17 @@ class Reducer:
             else:
                 keyframes, without = self._keyframes, self._baseline
             keyframes.at(last.step)
-            for witness in (self._witness(without, run, last), None):
-                found = self._halve(tuple(others), last, without, keyframes, witness)
-                if found is not None:
-                    return found
-        raise AssertionError("a run that was made twice was not the same")
+            begin = without.tape.times()[last.step] + last.offset
+            everything = _Span(((begin, without.end.time),))
+            guess = self._witness(without, run, begin)
+            for span in dict.fromkeys((_turns(without, begin) or everything, everything)):
+                for witness in dict.fromkeys((guess, None)):
+                    found = self._halve(tuple(others), last, without, keyframes, span, witness)
+                    if found is not None:
+                        return found
+        raise MachineError(
+            "a run that was made twice was not the same: that is a fault of rewind's"
+        )
 
     def _all(self, schedule: Schedule) -> Schedule:
         return tuple(sorted((*self._fixed, *schedule)))
@@ -176,14 +234,13 @@ class Reducer:
                 kept, run = list(rest), ended
         return tuple(kept), run
 
-    def _witness(self, without: Ended, run: Ended, last: Perturbation) -> _Witness | None:
+    def _witness(self, without: Ended, run: Ended, begin: int) -> _Witness | None:
         start = without.end.start
-        begin = without.tape.times()[last.step] - start + last.offset
         first, second = _ends(run.tape, start).found, _ends(without.tape, start).found
         for key in dict.fromkeys([*second, *first]):
             changed, unchanged = first.get(key), second.get(key)
             if (changed and changed[0]) != (unchanged and unchanged[0]):
-                ended = [end[1] - begin for end in (changed, unchanged) if end is not None]
+                ended = [start + end[1] - begin for end in (changed, unchanged) if end is not None]
                 return _Witness(
                     *key,
                     changed[0] if changed else None,
@@ -198,25 +255,21 @@ class Reducer:
         last: Perturbation,
         without: Ended,
         keyframes: Keyframes,
+        span: _Span,
         witness: _Witness | None,
     ) -> Reduced | None:
         at = without.tape.times()
-        low = at[last.step] + last.offset
-        high = without.end.time
+        probe = functools.partial(self._probe, others, last, at, keyframes, witness, without)
+        # It changes the outcome where it is, and not after the span: whoever is met there.
+        low, high = 0, span.length
         if witness is not None:
-            high = min(high, low + 2 * witness.wait)
-            if self._probe(others, last, at, high, keyframes, witness, without):
-                high = without.end.time
+            near = max(span.point(span.time(low) + 2 * witness.wait), low + 1)
+            if near < high and not probe(span.time(near)):
+                high = near
         while high - low > 1:
             points = _inner(low, high, WIDTH)
-            found = self._batch(
-                [
-                    lambda point=point: self._probe(  # type: ignore[misc]
-                        others, last, at, point, keyframes, witness, without
-                    )
-                    for point in points
-                ]
-            )
+            times = map(span.time, points)
+            found = self._batch([functools.partial(probe, time) for time in times])
             # The first that does not change the outcome; those before it do.
             for point, changed in zip(points, found, strict=True):
                 if not changed:
@@ -225,7 +278,7 @@ class Reducer:
                 low = point
         first, second = (
             (*others, attrs.evolve(last, step=p.step, offset=p.offset))
-            for p in (_position(at, low), _position(at, high))
+            for p in (_position(at, span.time(low)), _position(at, span.time(low) + 1))
         )
         runs: dict[Schedule, Ended] = {}
 
@@ -256,13 +309,13 @@ class Reducer:
         others: Schedule,
         last: Perturbation,
         at: Sequence[int],
-        point: int,
         keyframes: Keyframes,
         witness: _Witness | None,
         without: Ended,
+        time: int,
     ) -> bool:
-        """Whether *last* changes the outcome at the time *point*."""
-        position = _position(at, point)
+        """Whether *last* changes the outcome at *time*."""
+        position = _position(at, time)
         schedule = (*others, attrs.evolve(last, step=position.step, offset=position.offset))
         self.runs += 1
         verdict: list[bool] = []
