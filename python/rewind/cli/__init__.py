@@ -23,6 +23,7 @@ _COMMANDS = {
     "ps": "A run's processes.",
     "threads": "Who had the CPU.",
     "where": "Where a thread is in its program, at a step.",
+    "cat": "A file as it was at a step.",
     "replay": "Make a run again, and compare.",
     "compare": "Where two runs part.",
     "fork": "Another run, perturbed at a position of one.",

@@ -1,0 +1,46 @@
+"""``rewind cat``: a file as it was at a step."""
+
+import sys
+
+import click
+
+from rewind.cli import params
+from rewind.cli.errors import Failure
+from rewind.cli.output import warn
+from rewind.cli.runs import Run
+from rewind.cli.stopped import check_position, stopped
+from rewind.formats.schedule import Position
+from rewind.formats.trace import TraceReader
+from rewind.inspect import NoSuchFile
+
+LIMIT = 1 << 30
+"""Bytes."""
+ABSENT = 3
+"""The exit status for a file that was not there."""
+
+
+@click.command("cat")
+@params.run_argument
+@click.argument("position", metavar="STEP[+N]", type=params.PositionType())
+@click.argument("path")
+def command(run: Run, position: Position, path: str) -> int:
+    """The file PATH as RUN's processes saw it at STEP.
+
+    It is read from the memory of the machine, which is made again up to there: also a file that
+    was changed or deleted later, or that is of no output. PATH is absolute. The exit status is 3 if
+    there was no such file.
+    """
+    if not path.startswith("/"):
+        raise Failure(f"{path!r} is no absolute path, such as /build/source/Makefile")
+    with TraceReader(run.trace) as reader:
+        check_position(reader, position)
+    with stopped(run, position) as inspector:
+        try:
+            content = inspector.read_file(path, LIMIT)
+        except NoSuchFile:
+            warn(f"there was no {path} at {position}")
+            return ABSENT
+    sys.stdout.flush()
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()
+    return 0
