@@ -14,6 +14,7 @@ from rewind.cli.runs import Run
 from rewind.formats.schedule import Position
 from rewind.inspect import InspectError, NoSuchFile
 from rewind.inspect.answers import Frame, Task, Wait
+from test_drv import aterm
 
 LIBC = "/nix/store/00000000000000000000000000000000-glibc-2.41/lib/libc.so.6"
 SOURCE = "/build/source/bank.c"
@@ -53,6 +54,10 @@ class Machine:
     stacks: dict[int, list[Frame]] = attrs.Factory(dict)
     files: dict[str, str] = attrs.Factory(dict)
     asked: list[Position] = attrs.Factory(list)
+    directories: list[Path] = attrs.Factory(list)
+
+    def add_debug_directories(self, directories: list[Path]) -> None:
+        self.directories += directories
 
     def tasks(self) -> list[Task]:
         return self.threads
@@ -126,6 +131,39 @@ def test_frames(rewind: Rewind, machine: Machine) -> None:
         ">      9          line 9;",
         "called from #3 libc.so.6+0xf99",
     ]
+
+
+def test_many_callers(rewind: Rewind, machine: Machine) -> None:
+    """A few of them, unless more are wanted."""
+    machine.stacks[65] = [DEPOSIT, *[WORK] * 20]
+    out = rewind("where", "@", "2").out.splitlines()
+    assert out[-2:] == ["called from #8 work (bank.c:9)", "and 12 more, which --frames 21 shows"]
+    out = rewind("where", "@", "2", "--frames", "21").out.splitlines()
+    assert out[-1] == "called from #20 work (bank.c:9)"
+
+
+def test_debug_outputs(
+    rewind: Rewind, machine: Machine, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Debug information that is an output of its own, in the store, is used."""
+    package = store.path / ("1" * 32 + "-bank")
+    debug = store.path / ("2" * 32 + "-bank-debug") / "lib" / "debug"
+    deriver = store.path / ("3" * 32 + "-bank.drv")
+    for path in (package, debug):
+        path.mkdir(parents=True)
+    (package / ".registered").write_text("1")
+    store.derivers[package] = deriver
+    out, separate = (("out", str(package), "", ""), ("debug", str(debug.parents[1]), "", ""))
+    deriver.write_text(aterm(outputs=(separate, out)))
+    bare = Frame(pc=0x5005, module=f"{package}/bin/bank", own=True, why="stripped")
+    machine.stacks[65] = [bare]
+    assert "no source line: stripped" in rewind("where", "@", "2").out
+    assert machine.directories == [debug]
+    # Without one nothing more is asked for.
+    deriver.write_text(aterm(outputs=(out,)))
+    machine.directories.clear()
+    rewind("where", "@", "2")
+    assert machine.directories == []
 
 
 def test_no_source(rewind: Rewind, machine: Machine) -> None:

@@ -214,6 +214,20 @@ def path_info(paths: Sequence[Path]) -> dict[Path, PathInfo]:
     }
 
 
+def closure(roots: Sequence[Path]) -> list[dict[str, Any]]:
+    """The closure of *roots*: ``path`` and ``references`` of each, in the order of their paths."""
+    paths = run("nix-store", "--query", "--requisites", *map(str, roots)).split()
+    data = json.loads(nix("path-info", "--json", *paths))
+    entries = data.items() if isinstance(data, dict) else ((entry["path"], entry) for entry in data)
+    return [
+        {
+            "path": str(STORE / Path(name).name),
+            "references": sorted(str(STORE / Path(one).name) for one in entry["references"]),
+        }
+        for name, entry in sorted(entries, key=lambda item: Path(item[0]).name)
+    ]
+
+
 def add_root(path: Path, link: Path) -> None:
     """Make *link* a link to *path*, which is not collected as garbage while that is there."""
     # Of a .drv without ^* this is the file itself, and nothing is built.

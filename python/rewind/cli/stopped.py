@@ -15,6 +15,7 @@ from rewind.formats import schedule
 from rewind.formats.schedule import Perturbation, Position, Schedule
 from rewind.formats.trace import TraceReader
 from rewind.inspect import InspectError
+from rewind.inspect.answers import Frame
 from rewind.inspect.memory import Memory
 from rewind.inspect.registers import COMMAND, Registers
 from rewind.inspect.worker import Inspector
@@ -68,18 +69,52 @@ def check_position(reader: TraceReader, position: Position) -> None:
         )
 
 
+def find_debug_outputs(machine: Inspector, frames: Sequence[Frame]) -> bool:
+    """Have *machine* use the debug information of packages that *frames* are in and say nothing of.
+
+    It is what nixpkgs' ``separateDebugInfo`` puts into an output of its own, of which those count
+    that are in the store; nothing is fetched.
+
+    :return: whether there is any, and the frames can be asked for again.
+    """
+    modules = {Path(frame.module) for frame in frames if frame.module and frame.line is None}
+    packages = {
+        nix.STORE / module.relative_to(nix.STORE).parts[0]
+        for module in modules
+        if module.is_relative_to(nix.STORE) and module != nix.STORE
+    }
+    derivers = {info.deriver for info in nix.path_info(sorted(packages)).values()}
+    outputs = {
+        drvs.read(deriver).outputs.get("debug")
+        for deriver in nix.valid([deriver for deriver in derivers if deriver is not None])
+    }
+    found = [Path(output) / "lib" / "debug" for output in sorted(filter(None, outputs))]
+    found = [directory for directory in found if directory.is_dir()]
+    if found:
+        machine.add_debug_directories(found)
+    return bool(found)
+
+
 def _request(drv: Derivation) -> RunRequest:
     """What the recorder is told by *drv*, a run's derivation; all that it names is in the store."""
     attributes = dict(drv.attributes)
-    if attributes.get("graphs"):
-        raise Failure(
-            "this run's job has exportReferencesGraph, and its machine can't be looked into yet"
-        )
     needed = [attributes.get(name) for name in ("settings", "snapshot", "job")]
     paths = [Path(str(path)) for path in (*needed, *attributes.get("layers", ()))]
     if not all(path.exists() for path in paths):
         nix.run("nix-store", "--realise", *_inputs(drv))
-    return RunRequest.parse({**attributes, "outputs": drv.outputs})
+    # What Nix adds to the attributes when it builds.
+    closures = {
+        graph: nix.closure([Path(root) for root in roots])
+        for graph, roots in attributes.get("exportReferencesGraph", {}).items()
+    }
+    request = RunRequest.parse({**attributes, **closures, "outputs": drv.outputs})
+    if closures and request.job.structured is not None:
+        # There it has more of each path, in a form that each version of Nix has for itself.
+        raise Failure(
+            "this run's job has exportReferencesGraph among structured attributes: its machine"
+            " can't be looked into"
+        )
+    return request
 
 
 def _inputs(drv: Derivation) -> list[str]:

@@ -80,14 +80,22 @@ class Machine:
         self._kernel = kernel
         self._memory = memory
         self._registers = registers
-        self._debug_directories = debug_directories
+        self._debug_directories = list(debug_directories)
         self._files = Files(kernel, layers)
         self._processes: dict[int, Process] = {}
         self._found: dict[int, tuple[Task, Any]] | None = None
 
+    def add_debug_directories(self, directories: Sequence[Path]) -> None:
+        """Look for separated debug information in *directories* as well, from now on."""
+        self._debug_directories += directories
+        self._forget()
+
     def close(self) -> None:
         """Close what was opened for it; neither the memory nor the kernel."""
         self._files.close()
+        self._forget()
+
+    def _forget(self) -> None:
         for process in self._processes.values():
             process.close()
         self._processes.clear()

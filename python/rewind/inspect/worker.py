@@ -84,6 +84,10 @@ class Inspector:
             file=memory.file,
         )
 
+    def add_debug_directories(self, directories: Sequence[Path]) -> None:
+        """Look for debug information in more places; see `Machine.add_debug_directories`."""
+        self._ask("add_debug_directories", [str(directory) for directory in directories])
+
     def tasks(self) -> list[Task]:
         """The job's threads; see `Machine.tasks`."""
         return [Task.from_data(data) for data in self._ask("tasks")]
@@ -242,6 +246,9 @@ class _Worker:
             debug_directories=[Path(directory) for directory in debug_directories],
         )
 
+    def add_debug_directories(self, directories: list[str]) -> None:
+        self._looked_at().add_debug_directories([Path(directory) for directory in directories])
+
     def tasks(self) -> list[dict[str, Any]]:
         return [task.to_data() for task in self._looked_at().tasks()]
 
@@ -264,6 +271,7 @@ def main(descriptor: int) -> None:
     worker = _Worker()
     operations: dict[str, Callable[..., Any]] = {
         "look_at": worker.look_at,
+        "add_debug_directories": worker.add_debug_directories,
         "tasks": worker.tasks,
         "frames": worker.frames,
         "read_file": worker.read_file,

@@ -15,7 +15,7 @@ from rewind.cli.errors import Failure
 from rewind.cli.output import say, say_json
 from rewind.cli.params import Whole
 from rewind.cli.runs import Run
-from rewind.cli.stopped import check_position, stopped
+from rewind.cli.stopped import check_position, find_debug_outputs, stopped
 from rewind.formats.schedule import Position
 from rewind.formats.trace import TraceReader
 from rewind.inspect import InspectError, NoSuchFile
@@ -24,6 +24,8 @@ from rewind.inspect.worker import Inspector
 
 AROUND = 2
 """Lines of the source that are shown before and after the one."""
+CALLERS = 8
+"""Callers that are shown if it is not said how many."""
 SOURCE_LIMIT = 16 << 20
 """Bytes of a source file."""
 
@@ -80,20 +82,25 @@ def command(
             _all(machine, tasks, position, as_json)
             return
         frames = machine.frames(chosen.tid)
+        if find_debug_outputs(machine, frames):
+            frames = machine.frames(chosen.tid)
         shown = _frame(frames, number)
         excerpt = _excerpt(machine, frames[shown])
     if as_json:
         say_json(_data(position, chosen, frames, shown, excerpt))
         return
     say(_head(chosen, position))
-    for at, frame in enumerate(frames):
+    callers = [at for at, frame in enumerate(frames) if at > shown and frame.own]
+    if count is not None:
+        listed = {shown, *range(min(count, len(frames)))}
+    else:
+        listed = {shown, *callers[:CALLERS]}
+    for at in sorted(listed):
+        say(f"{'called from ' if at > shown else ''}#{at} {_title(frames[at])}")
         if at == shown:
-            say(f"#{at} {_title(frame)}")
-            _say_source(excerpt, frame)
-        elif count is not None and at < count:
-            say(f"{'called from ' if at > shown else ''}#{at} {_title(frame)}")
-        elif count is None and at > shown and frame.own:
-            say(f"called from #{at} {_title(frame)}")
+            _say_source(excerpt, frames[at])
+    if count is None and len(callers) > CALLERS:
+        say(f"and {len(callers) - CALLERS:,} more, which --frames {len(frames)} shows")
 
 
 def _choose(tasks: Sequence[Task], tid: int | None) -> Task | None:
