@@ -85,7 +85,7 @@ class Document:
         return self._runs[-number] if number <= len(self._runs) else text[0]
 
     def _as_if_new(self, output: str, log: bool) -> str:
-        """What would have been said of a run that was not there; with its *log*, if that is seen."""
+        """What would be said of a run that was not there; with its *log*, if that is seen."""
         if KNOWN not in output:
             return output
         again = json.loads(run(f"rewind replay {self._runs[-1]} --json 2> /dev/null"))
