@@ -219,7 +219,7 @@ def test_a_position(found: Path) -> None:
         "step 3237+41 decides it: thread 141 stalls there for 1 ms in deposit (bank.c:37)",
         "  at 3237+42, one instruction later, it passes; until 3237+41 both are the same run",
         "  1/2 (a) waits in futex, deposit (bank.c:37)",
-        "  1/1 (a) waits in user mode",
+        "  1/1 (a) was in user mode",
         "failing  stalled          3,250 steps  c2f1cfac",
         "passing  exited 0         3,250 steps  90ab12cd",
     ]

@@ -4,6 +4,7 @@
 give up a search: the report says why instead.
 """
 
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -88,12 +89,16 @@ class Places:
         for record in run.tape.records(run.end.start):
             tasks.feed(record)
         places: dict[int, report.Place] = {}
+        whats: dict[int, str] = {}
 
         def look(memory: int) -> None:
             for tid in tasks.alive:
                 # Who is on the CPU has its registers there, and QEMU is gone.
                 if tid != tasks.current:
                     places[tid] = self._place(memory, None, tid)
+            # Of the machine that was just looked at.
+            with contextlib.suppress(InspectError):
+                whats.update((t.tid, t.wait.what) for t in self._inspector.tasks() if t.wait)
 
         with keyframes.before(schedule[0].step) as keyframe:
             machines.run(
@@ -111,6 +116,7 @@ class Places:
                 call=task.blocked_in.call if task.blocked_in else None,
                 args=task.blocked_in.args if task.blocked_in else (),
                 place=places.get(task.tid),
+                what=whats.get(task.tid, ""),
             )
             for task in tasks.alive.values()
         )

@@ -74,6 +74,8 @@ class Waiting:
     """The system call that it was in."""
     args: tuple[int, ...]
     place: Place | None
+    what: str = ""
+    """What it waited for, in words after "waits", as far as the kernel's structures tell."""
 
 
 @attrs.frozen(kw_only=True)

@@ -140,11 +140,13 @@ def _parting(directory: Path) -> Iterator[str]:
 
 
 def _waiting(waiting: Waiting) -> str:
-    call = "in user mode"
-    if waiting.call is not None:
-        call = f"in {render.CALLS[waiting.call].name}"
+    does = "was in user mode"
+    if waiting.what:
+        does = f"waits {render.plain(waiting.what)}"
+    elif waiting.call is not None:
+        does = f"waits in {render.CALLS[waiting.call].name}"
     where = f", {short(waiting.place)}" if waiting.place and waiting.place.text else ""
-    return f"{waiting.pid}/{waiting.tid} ({waiting.program.rpartition('/')[2]}) waits {call}{where}"
+    return f"{waiting.pid}/{waiting.tid} ({waiting.program.rpartition('/')[2]}) {does}{where}"
 
 
 def short(place: Place) -> str:
