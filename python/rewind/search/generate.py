@@ -1,7 +1,7 @@
 """Generators of schedules: plain iterators, so that others can be added.
 
-A schedule's number stands for the same schedule on every machine: what is drawn for number i is
-drawn from a generator of random numbers that is seeded with the unperturbed run's digest and i. Of
+A schedule's number stands for the same schedule on every machine: what is drawn is drawn from
+generators of random numbers that are seeded with the unperturbed run's digest, and a number. Of
 Python's random module only ``random()`` is used: its sequence for a seed does not change between
 versions (documentation of the module random, "Notes on reproducibility").
 """
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, count
 from typing import TypeVar
 
-from rewind.formats.schedule import Kind, Perturbation, Schedule
+from rewind.formats.schedule import Perturbation, Schedule
 from rewind.search.positions import Stretch, groups
 
 T = TypeVar("T")
@@ -23,8 +23,8 @@ STALL_MAX = 1_000_000_000
 """ns of guest time."""
 RESCHEDULES = 0.25
 """Of the perturbations."""
-AT_ONCE = 0.3
-"""Of the perturbations, those at the first instruction of a stretch."""
+AT_ONCE = 0.6
+"""Of the perturbations at a stretch, whatever its length, those at its first instruction."""
 ATTEMPTS = 100
 """So many draws of something new, before what there is to draw is taken to be used up."""
 
@@ -40,13 +40,16 @@ def chance(stretches: Sequence[Stretch], digest: str) -> Iterator[Schedule]:
     """
     if not stretches:
         return
-    members = list(groups(stretches).values())
-    sums = list(accumulate(m[0].weight * math.sqrt(len(m)) for m in members))
+    members = [
+        _Group(group, random.Random(f"{digest} group {number}").random)
+        for number, group in enumerate(groups(stretches).values())
+    ]
+    sums = list(accumulate(group.weight for group in members))
     seen: set[Schedule] = set()
     for number in count(1):
         draw = random.Random(f"{digest} {number}").random
         for _ in range(ATTEMPTS):
-            schedule = _draw(members, sums, _depth(number), draw)
+            schedule = _pick(members, sums, draw).schedule(_depth(number), draw)
             if schedule not in seen:
                 break
         else:
@@ -63,43 +66,64 @@ def _depth(number: int) -> int:
     return (1, 2, 1, 3)[number % 4]
 
 
-def _draw(
-    members: list[list[Stretch]], sums: list[float], depth: int, draw: Callable[[], float]
-) -> Schedule:
-    """A schedule of *depth* perturbations, all of one group: they have to do with one another.
+class _Group:
+    """The stretches of a group, and what was drawn of them so far.
 
-    :param sums: those of the groups' weights up to each.
+    Positions and lengths of stalls are spread evenly: number n of them is at a fixed distance from
+    number n - 1, chosen such that they fill the plane as well as may be, wherever one stops
+    (Martin Roberts, "The unreasonable effectiveness of quasirandom sequences", R2). Points that are
+    drawn one by one leave windows out that are a tenth of the whole, for dozens of draws.
     """
-    group = _pick(members, sums, draw)
-    found: dict[tuple[int, int], Perturbation] = {}
-    # Of a group with few positions it may be fewer.
-    for _ in range(depth * 4):
-        perturbation = _perturbation(group, draw)
-        found.setdefault((perturbation.step, perturbation.offset), perturbation)
-        if len(found) == depth:
-            break
-    return tuple(sorted(found.values()))
+
+    _DISTANCE = (0.7548776662466927, 0.5698402909980532)
+
+    def __init__(self, stretches: list[Stretch], draw: Callable[[], float]) -> None:
+        self._stretches = stretches
+        self._ends = list(accumulate(stretch.length for stretch in stretches))
+        self.weight = stretches[0].weight * math.sqrt(len(stretches))
+        self._points = {kind: self._spread(draw) for kind in ("time", "stretch")}
+
+    def _spread(self, draw: Callable[[], float]) -> Iterator[tuple[float, float]]:
+        x, y = draw(), draw()
+        while True:
+            yield x, y
+            x, y = (x + self._DISTANCE[0]) % 1, (y + self._DISTANCE[1]) % 1
+
+    def schedule(self, depth: int, draw: Callable[[], float]) -> Schedule:
+        """*depth* perturbations of the group: they have to do with one another."""
+        found: dict[tuple[int, int], Perturbation] = {}
+        # Of a group with few positions it may be fewer.
+        for _ in range(depth * 4):
+            perturbation = self._perturbation(draw)
+            found.setdefault((perturbation.step, perturbation.offset), perturbation)
+            if len(found) == depth:
+                break
+        return tuple(sorted(found.values()))
+
+    def _perturbation(self, draw: Callable[[], float]) -> Perturbation:
+        if draw() < 0.5:
+            # In a long computation there are many positions.
+            x, y = next(self._points["time"])
+            point = int(x * self._ends[-1])
+            number = min(bisect(self._ends, point), len(self._stretches) - 1)
+            stretch = self._stretches[number]
+            offset = point - (self._ends[number] - stretch.length)
+            offset = max(0, min(offset, stretch.length - 1))
+        else:
+            x, y = next(self._points["stretch"])
+            stretch = self._stretches[int(x * len(self._stretches))]
+            offset = 0
+            if draw() >= AT_ONCE and stretch.length > 1:
+                offset = 1 + int(draw() * (stretch.length - 1))
+        if draw() < RESCHEDULES:
+            return Perturbation(stretch.step, offset, "reschedule")
+        ns = _two_digits(STALL_MIN * math.pow(STALL_MAX / STALL_MIN, y))
+        return Perturbation(stretch.step, offset, "stall", ns)
 
 
 def _pick(things: Sequence[T], sums: Sequence[float], draw: Callable[[], float]) -> T:
     """One of *things*; *sums* are those of their weights up to each."""
     return things[min(bisect(sums, draw() * sums[-1]), len(things) - 1)]
-
-
-def _perturbation(group: list[Stretch], draw: Callable[[], float]) -> Perturbation:
-    if draw() < 0.5:
-        stretch = group[int(draw() * len(group))]
-    else:
-        # By length: in a long computation there are many positions.
-        stretch = _pick(group, list(accumulate(stretch.length for stretch in group)), draw)
-    offset = 0
-    if draw() >= AT_ONCE and stretch.length > 1:
-        offset = 1 + int(draw() * (stretch.length - 1))
-    kind: Kind = "reschedule" if draw() < RESCHEDULES else "stall"
-    ns = 0
-    if kind == "stall":
-        ns = _two_digits(STALL_MIN * math.pow(STALL_MAX / STALL_MIN, draw()))
-    return Perturbation(stretch.step, offset, kind, ns)
 
 
 def _two_digits(value: float) -> int:

@@ -35,7 +35,7 @@ THREADS = "threads"
 
 OWN, TOOL, BUILDER = 16.0, 4.0, 1.0
 """What a group weighs with a program of the job's own, one of its inputs' programs, its builder."""
-THREADS_FACTOR = 8.0
+THREADS_FACTOR = 16.0
 
 STORE = "/nix/store/"
 _INTERPRETERS = re.compile(r"(?:ba|da|z|k|fi)?sh|(?:python|perl|ruby|node|lua|php|guile)[0-9.]*")
