@@ -23,6 +23,10 @@ from rewind.search import machines, report
 from rewind.search.keyframes import Keyframes
 from rewind.search.machines import Ended, Stopped
 
+TIME_LIMIT = 600
+"""Seconds of the host's time that it may take to read a machine, which takes 2. What is not known
+then is missing in the report, which would so depend on how busy the host is."""
+
 
 class Places:
     """Looks into the machines of a search; a context manager.
@@ -32,7 +36,7 @@ class Places:
 
     def __init__(self, request: RunRequest, vmlinux: Path) -> None:
         self._request = request
-        self._inspector = Inspector(vmlinux)
+        self._inspector = Inspector(vmlinux, TIME_LIMIT)
 
     def __enter__(self) -> "Places":
         return self

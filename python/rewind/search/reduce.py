@@ -264,11 +264,15 @@ class Reducer:
         low, high = 0, span.length
         if witness is not None:
             near = max(span.point(span.time(low) + 2 * witness.wait), low + 1)
-            if near < high and not probe(span.time(near)):
-                high = near
+            if near < high:
+                self.runs += 1
+                if not probe(span.time(near)):
+                    high = near
         while high - low > 1:
             points = _inner(low, high, WIDTH)
             times = map(span.time, points)
+            # Counted here, and not by threads side by side.
+            self.runs += len(points)
             found = self._batch([functools.partial(probe, time) for time in times])
             # The first that does not change the outcome; those before it do.
             for point, changed in zip(points, found, strict=True):
@@ -283,13 +287,13 @@ class Reducer:
         runs: dict[Schedule, Ended] = {}
 
         def whole(schedule: Schedule) -> bool:
-            self.runs += 1
             with keyframes.before(schedule[-1].step) as keyframe:
                 ended = machines.run(self._request, self._all(schedule), keyframe=keyframe)
             assert ended is not None
             runs[schedule] = ended
             return self._changed(ended)
 
+        self.runs += 2
         verdicts = self._batch([lambda: whole(first), lambda: whole(second)])
         if verdicts != [True, False]:
             return None
@@ -317,7 +321,6 @@ class Reducer:
         """Whether *last* changes the outcome at *time*."""
         position = _position(at, time)
         schedule = (*others, attrs.evolve(last, step=position.step, offset=position.offset))
-        self.runs += 1
         verdict: list[bool] = []
         start = without.end.start
 
