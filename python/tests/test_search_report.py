@@ -272,6 +272,23 @@ def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         Report.load(path)
 
 
+@pytest.mark.parametrize(
+    ("outcome", "guest_time", "unperturbed", "limit"),
+    [
+        (Outcome("exited", 0), 999_999_999, 1, 1),
+        # With its own limit it would have been cut off.
+        (Outcome("exited", 0), 1_000_000_000, 1, 60),
+        (Outcome("stalled"), 5_000_000_000, 3600, 3600),
+        (Outcome("timed-out"), 60_000_000_000, 3600, 60),
+        (Outcome("exited", 0), 10**15, 0, 0),
+        (Outcome("timed-out"), 60_000_000_000, 0, 60),
+        (Outcome("timed-out"), 1_000_000_000, 1, 60),
+    ],
+)
+def test_limits(outcome: Outcome, guest_time: int, unperturbed: int, limit: int) -> None:
+    assert module.limit_of(outcome, guest_time, unperturbed, 60) == limit
+
+
 def test_what_a_shard_leaves(tmp_path: Path) -> None:
     path = tmp_path / "shard.cbor"
     path.write_bytes(dump(DIFFERS.tried))

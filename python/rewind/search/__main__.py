@@ -97,11 +97,11 @@ def summary(request: SearchRequest, found: Found) -> report.Report:
             (found.reduced.unchanged_run, found.reduced.unchanged),
         ):
             name = "failing" if ended is found.failing else "passing"
-            timed_out = ended.outcome.kind == "timed-out"
             sides[name] = report.Side(
                 schedule=tuple(sorted((*fixed, *perturbations))),
-                # The limit is a part of a run's name, and matters only to one that meets it.
-                time_limit=found.limit if timed_out else run.time_limit,
+                time_limit=report.limit_of(
+                    ended.outcome, ended.guest_time, run.time_limit, found.limit
+                ),
                 outcome=ended.outcome,
                 outputs=ended.outputs,
                 steps=ended.steps,

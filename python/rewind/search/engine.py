@@ -104,7 +104,7 @@ def tried(number: int, schedule: Schedule, run: Ended, *, changed: bool) -> Trie
         outcome=run.outcome,
         outputs=run.outputs,
         steps=run.steps,
-        guest_time=run.end.time - run.end.start,
+        guest_time=run.guest_time,
         trace=run.tape.digest(),
         changed=changed,
     )
@@ -168,8 +168,11 @@ class Search:
                     f"the run has {baseline.steps:,} steps: "
                     f"there is no step {self._bounds.first:,} to search from"
                 )
-            seconds = -(-(baseline.end.time - baseline.end.start) // 1_000_000_000)
+            seconds = -(-baseline.guest_time // 1_000_000_000)
             limit = max(TIME_MIN, TIME_FACTOR * seconds)
+            if baseline.outcome.kind == "timed-out":
+                # With more time it would be another run, and not because of a schedule.
+                limit = self._request.time_limit
             self._request = attrs.evolve(self._request, time_limit=limit)
             keyframes.use(self._request, baseline.tape)
             unperturbed = tried(0, (), baseline, changed=False)

@@ -87,6 +87,11 @@ class Ended:
         """How many records there are."""
         return self.end.steps
 
+    @property
+    def guest_time(self) -> int:
+        """How long the job took, in ns of guest time."""
+        return self.end.time - self.end.start
+
 
 class Stopped:
     """What can be done with a machine that its schedule has stopped."""

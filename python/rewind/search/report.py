@@ -196,6 +196,16 @@ class Report:
             raise FormatError(f"{path}: {error}") from None
 
 
+def limit_of(outcome: Outcome, guest_time: int, unperturbed: int, schedules: int) -> int:
+    """The time limit, in seconds, that the run of a schedule is named with.
+
+    A limit matters only to a run that meets it. It is the one of the *unperturbed* run, if with
+    that one it is the same run, and else the one that *schedules* have, which may be longer.
+    """
+    meets = unperturbed and guest_time >= unperturbed * 1_000_000_000
+    return schedules if meets or outcome.kind == "timed-out" else unperturbed
+
+
 def dump(values: tuple[Tried, ...]) -> bytes:
     """What a shard leaves: the schedules that it ran."""
     return cbor2.dumps([_plain(value) for value in values], canonical=True)

@@ -20,7 +20,7 @@ from rewind.cli.recording import Options, Recording
 from rewind.cli.runs import Run
 from rewind.formats.schedule import Position
 from rewind.search import text
-from rewind.search.report import Report, Side, plain
+from rewind.search.report import Report, Side, limit_of, plain
 
 SCHEDULES_MAX = 100_000
 
@@ -133,7 +133,7 @@ def command(
         seconds=None if limit is None else limit / 1e9,
     )
     made = instantiate(derivation, options, bounds)
-    search(derivation.name, made, jobs)
+    link = search(derivation.name, made, jobs)
     report = Report.load(made.out / "report.cbor")
     hashes = name_runs(derivation, options, report)
     if as_json:
@@ -143,6 +143,9 @@ def command(
             say(line)
         for line in _closer(report, hashes):
             say(line)
+    if limit is not None:
+        # Nobody will ask for it again.
+        link.unlink(missing_ok=True)
     if report.verdict == "fails":
         raise Failure(
             f"{derivation.name} fails under every schedule: rewind log {hashes['0'][:8]} shows how"
@@ -181,8 +184,8 @@ def instantiate(job: Derivation, options: Options, bounds: Bounds) -> Made:
     return Made(Path(found["drv"]), Path(found["out"]))
 
 
-def search(job: str, made: Made, jobs: int | None) -> None:
-    """Build the search *made* of *job*, with a link to keep it.
+def search(job: str, made: Made, jobs: int | None) -> Path:
+    """Build the search *made* of *job*, with a link to keep it, which is returned.
 
     :raises Failure: if that fails.
     """
@@ -204,6 +207,7 @@ def search(job: str, made: Made, jobs: int | None) -> None:
         else:
             reason = "nix could not build what it needs"
         raise Failure(f"{job} was not searched: {reason}", error.log) from None
+    return link
 
 
 def name_runs(job: Derivation, options: Options, report: Report) -> dict[str, str]:
@@ -214,7 +218,7 @@ def name_runs(job: Derivation, options: Options, report: Report) -> dict[str, st
     wanted: dict[str, Options] = {}
     for tried in report.tried:
         full = tuple(sorted((*report.schedule, *tried.schedule)))
-        limit = report.limit if tried.outcome.kind == "timed-out" else report.time_limit
+        limit = limit_of(tried.outcome, tried.guest_time, report.time_limit, report.limit)
         wanted[str(tried.number)] = attrs.evolve(options, schedule=full, time_limit=limit)
     sides: dict[str, Side | None] = {"failing": report.failing, "passing": report.passing}
     for name, side in sides.items():
