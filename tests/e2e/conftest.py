@@ -318,6 +318,7 @@ def session() -> Iterator[Session]:
             _FLAKE % {"nixpkgs": made.nixpkgs, "rewind": metadata["path"], "mark": made.mark}
         )
         shutil.copy(Path(__file__).parent / "jobs.nix", made.jobs)
+        shutil.copytree(Path(__file__).parent / "programs", made.jobs / "programs")
         yield made
 
 

@@ -28,6 +28,34 @@ let
       // args
     );
 
+  # A C program that is the builder itself.
+  program =
+    name:
+    let
+      package = pkgs.runCommandCC "program-${name}" { } ''
+        mkdir -p $out/bin
+        cp ${./programs}/${name}.c .
+        $CC -Og -g -Wall -Werror -pthread -Wl,-z,now -o $out/bin/${name} ${name}.c
+      '';
+    in
+    bare name {
+      builder = "${package}/bin/${name}";
+      args = [ ];
+    };
+
+  # A script of a shell that has all of busybox.
+  busybox =
+    name: script:
+    bare name {
+      builder = "${pkgs.busybox}/bin/busybox";
+      args = [
+        "sh"
+        "-euc"
+        script
+      ];
+      PATH = "${pkgs.busybox}/bin";
+    };
+
   broken = pkgs.runCommand "broken-${mark}" { } ''
     echo "no luck today"
     exit 1
@@ -90,6 +118,41 @@ in
   '';
 
   brokenInput = job "broken-input" { inherit broken; } "touch $out";
+
+  # --- builds whose end may depend on who runs when
+
+  early = program "early";
+
+  deadlock = program "deadlock";
+
+  # It fails whoever runs when.
+  failsAlways = busybox "fails-always" ''
+    (sleep 0.001; echo child) &
+    wait
+    exit 3
+  '';
+
+  # It has no end, whoever runs when.
+  endless = busybox "endless" ''
+    (sleep 0.01; echo child) &
+    while :; do :; done
+  '';
+
+  # The lines' order is that of the writers.
+  lines = busybox "lines" ''
+    for i in 1 2 3; do
+      (echo $i >> $out) &
+    done
+    wait
+  '';
+
+  # One is still there when the builder has ended.
+  leaves = busybox "leaves" ''
+    (echo soon; sleep 5; echo never) &
+    (sleep 0.001; echo child) &
+    wait $!
+    echo made > $out
+  '';
 
   # --- what the machine is no place for
 
