@@ -45,6 +45,19 @@ let
       ];
     };
 
+    # Nothing but idle times, each ended by a timer.
+    sleeps = derivation {
+      name = "sleeps";
+      system = "x86_64-linux";
+      builder = "${pkgs.busybox}/bin/busybox";
+      PATH = "${pkgs.busybox}/bin";
+      args = [
+        "sh"
+        "-euc"
+        "for i in $(seq 400); do sleep 0.00$((i % 10)); done; echo done > $out"
+      ];
+    };
+
     threads = pkgs.runCommand "threads" { nativeBuildInputs = [ pkgs.python3 ]; } ''
       python3 ${./threads.py} > $out
       cat $out
