@@ -19,7 +19,7 @@ from rewind.search.keyframes import Keyframes, stops
 from rewind.search.machines import Cancelled, Ended, Stopped
 from rewind.search.places import Places
 from rewind.search.positions import Positions, Stretch
-from rewind.search.reduce import Reduced, Reducer
+from rewind.search.reduce import Reduced, Reducer, Verdict
 from rewind.search.report import Deciding, Tried, Waiting
 
 TIME_FACTOR = 10
@@ -332,7 +332,7 @@ class Search:
     def _reduce(self, first: Tried, run: Ended, baseline: Ended, keyframes: Keyframes) -> Reduced:
         with ThreadPoolExecutor(self._jobs) as pool:
 
-            def batch(things: Sequence[Callable[[], bool]]) -> list[bool]:
+            def batch(things: Sequence[Callable[[], Verdict]]) -> list[Verdict]:
                 return [future.result() for future in [pool.submit(thing) for thing in things]]
 
             reducer = Reducer(

@@ -8,7 +8,9 @@ program can have several windows.)
 
 It is moved through the time in which the thread has the CPU that it met. In between it would meet
 others, or nobody: in the midst of a thread's window there can be time in which it changes nothing.
-Only if that does not lead to such a pair is it moved through all of the time.
+(So it is in a turn's last instructions, in which the kernel takes no interrupt until the next
+thread has the CPU: what counts there is the thread's next turn.) Only if that does not lead to such
+a pair is it moved through all of the time.
 
 Most runs of the halving need not come to their end: what differs in the outcome showed early, in
 how some process ended. There a run is stopped and asked. That is a guess, which decides only where
@@ -25,7 +27,17 @@ import attrs
 
 from rewind.analysis.tasks import Tasks
 from rewind.formats.schedule import Perturbation, Position, Schedule
-from rewind.formats.trace import EXEC, FORK, SWITCH, TASK_END, Record, Switch, TaskEnd
+from rewind.formats.trace import (
+    EXEC,
+    FORK,
+    PERTURBED,
+    SWITCH,
+    TASK_END,
+    Perturbed,
+    Record,
+    Switch,
+    TaskEnd,
+)
 from rewind.machine import MachineError
 from rewind.recorder.request import RunRequest
 from rewind.search import machines
@@ -45,7 +57,10 @@ ASKED_LATER = 20_000
 Changed = Callable[[Ended], bool]
 """Whether an outcome is another than that of the run which the search began with."""
 
-Batch = Callable[[Sequence[Callable[[], bool]]], list[bool]]
+Verdict = bool | None
+"""Whether the outcome changed; None if the perturbation did not meet the thread it was to meet."""
+
+Batch = Callable[[Sequence[Callable[[], Verdict]]], list[Verdict]]
 """Does some things side by side."""
 
 
@@ -85,6 +100,8 @@ class _Span:
 
     parts: tuple[tuple[int, int], ...]
     """Begin and end of each piece, in ns since the machine started."""
+    tid: int | None = None
+    """The thread that has the CPU in it, and nobody else matters; None if anybody does."""
 
     @property
     def length(self) -> int:
@@ -101,6 +118,11 @@ class _Span:
     def point(self, time: int) -> int:
         """How much of it there is before *time*."""
         return sum(min(max(time - begin, 0), end - begin) for begin, end in self.parts)
+
+    def piece_after(self, point: int) -> int | None:
+        """Where the first piece begins that does so after *point*."""
+        starts = (self.point(begin) for begin, _ in self.parts)
+        return next((start for start in starts if start > point), None)
 
 
 def _turns(run: Ended, begin: int) -> _Span | None:
@@ -122,7 +144,17 @@ def _turns(run: Ended, begin: int) -> _Span | None:
             turn = record.time
     if turn is not None:
         parts.append((turn, run.end.time))
-    return _Span(tuple(parts)) if holder else None
+    return _Span(tuple(parts), holder) if holder else None
+
+
+def _met(tape: Tape, position: Position, time: int) -> int:
+    """Whom a perturbation at *position*, at *time*, has met: the thread, or 0 for nobody."""
+    wanted = tape.records(0, position.step, select=lambda kind, aux: kind == PERTURBED)
+    for record in wanted:
+        assert isinstance(record, Perturbed)
+        if record.time >= time:
+            return 0 if record.nothing else record.tid
+    return 0
 
 
 class _Ends:
@@ -259,14 +291,29 @@ class Reducer:
         witness: _Witness | None,
     ) -> Reduced | None:
         at = without.tape.times()
-        probe = functools.partial(self._probe, others, last, at, keyframes, witness, without)
+        probe = functools.partial(self._probe, others, last, at, keyframes, span, witness, without)
+        turns: dict[int, Verdict] = {}
+
+        def changes(point: int, verdict: Verdict) -> bool:
+            """Whether it does at *point*, or where the thread is met next."""
+            here: int | None = point
+            while verdict is None:
+                here = span.piece_after(here) if here is not None else None
+                if here is None:
+                    return False
+                if here not in turns:
+                    self.runs += 1
+                    turns[here] = probe(span.time(here))
+                verdict = turns[here]
+            return verdict
+
         # It changes the outcome where it is, and not after the span: whoever is met there.
         low, high = 0, span.length
         if witness is not None:
             near = max(span.point(span.time(low) + 2 * witness.wait), low + 1)
             if near < high:
                 self.runs += 1
-                if not probe(span.time(near)):
+                if not changes(near, probe(span.time(near))):
                     high = near
         while high - low > 1:
             points = _inner(low, high, WIDTH)
@@ -275,8 +322,8 @@ class Reducer:
             self.runs += len(points)
             found = self._batch([functools.partial(probe, time) for time in times])
             # The first that does not change the outcome; those before it do.
-            for point, changed in zip(points, found, strict=True):
-                if not changed:
+            for point, verdict in zip(points, found, strict=True):
+                if not changes(point, verdict):
                     high = point
                     break
                 low = point
@@ -314,14 +361,16 @@ class Reducer:
         last: Perturbation,
         at: Sequence[int],
         keyframes: Keyframes,
+        span: _Span,
         witness: _Witness | None,
         without: Ended,
         time: int,
-    ) -> bool:
+    ) -> Verdict:
         """Whether *last* changes the outcome at *time*."""
         position = _position(at, time)
         schedule = (*others, attrs.evolve(last, step=position.step, offset=position.offset))
         verdict: list[bool] = []
+        so_far: list[Tape] = []
         start = without.end.start
 
         def ask(stopped: Stopped) -> bool:
@@ -334,6 +383,7 @@ class Reducer:
             if end is None or end[0] not in (witness.changed, witness.unchanged):
                 return True
             verdict.append(end[0] == witness.changed)
+            so_far.append(stopped.tape)
             return False
 
         stops = []
@@ -349,6 +399,9 @@ class Reducer:
                 keyframe=keyframe,
                 on_stop=ask,
             )
+        tape = so_far[0] if ended is None else ended.tape
+        if span.tid is not None and _met(tape, position, time) != span.tid:
+            return None
         return self._changed(ended) if ended is not None else verdict[0]
 
 
