@@ -220,7 +220,17 @@ def test_another_value(draw: st.DataObject, value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"more": 1}, {"name": ...}, {3: 4}, {"tried": []}, {"verdict": "differs"}]
+    "change",
+    [
+        {"more": 1},
+        {"name": ...},
+        {3: 4},
+        {"tried": []},
+        {"verdict": "differs"},
+        {"every": 1},
+        {"cores": True},
+        {"epoch": 1.0},
+    ],
 )
 def test_other_fields(change: dict[object, object]) -> None:
     data = cbor2.loads(SAME.to_cbor()) | change

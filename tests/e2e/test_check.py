@@ -266,10 +266,13 @@ def test_a_hang_names_who_waits_and_where(session: Session) -> None:
     sides(session, found)
     answer = told(session, session.job("deadlock"), status=1)
     for function, one in waiting.items():
-        assert (
-            f"  {one['pid']}/{one['tid']} (deadlock) waits in futex, "
-            f"{function} (deadlock.c:{one['place']['line']})" in answer.out
-        ), str(answer)
+        place = f"{function} (deadlock.c:{one['place']['line']})"
+        who = f"  {one['pid']}/{one['tid']} (deadlock) waits "
+        said = [line for line in answer.out.splitlines() if line.startswith(who)]
+        assert len(said) == 1 and said[0].endswith(f", {place}"), str(answer)
+    # Each has what the other one waits for.
+    for function, other in (("forwards", "backwards"), ("backwards", "forwards")):
+        assert f"which {waiting[other]['tid']} has, {function} (" in answer.out, str(answer)
 
 
 def test_a_builder_that_leaves_somebody_behind(session: Session) -> None:
