@@ -84,7 +84,7 @@ let
       ];
     };
 
-  # Without what their checks may say, and built by one job at a time: their races are to be lost here.
+  # Built without their checks and by one job at a time: no race is lost yet.
   examples = lib.mapAttrs (
     _: package:
     package.overrideAttrs (_: {
@@ -103,10 +103,17 @@ let
       jobs = script "jobs" [ ] "exec ${lib.getExe jobs}";
 
       # The half of the build that depends on the order.
-      makefile = script "makefile" [ pkgs.gnumake pkgs.gnused pkgs.stdenv.cc ] ''
-        cp ${makefile.src}/* .
-        make -j2 CC=gcc version.h main.o
-      '';
+      makefile =
+        script "makefile"
+          [
+            pkgs.gnumake
+            pkgs.gnused
+            pkgs.stdenv.cc
+          ]
+          ''
+            cp ${makefile.src}/* .
+            make -j2 CC=gcc version.h main.o
+          '';
 
       pidfile = script "pidfile" [ pkgs.bash ] ''
         exec bash ${pidfile.src}/check.sh ${lib.getExe pidfile}

@@ -11,19 +11,22 @@ let
       patches = [ (./. + "/${name}/fix.patch") ];
     });
 
-  faulty = lib.genAttrs [
-    "bank"
-    "config-reload"
-    "counter"
-    "jobs"
-    "makefile"
-    "philosophers"
-    "pidfile"
-    "pool"
-    "queue"
-    "sigpipe"
-    "waiter"
-  ] (name: callPackage (./. + "/${name}") { });
+  faulty =
+    lib.genAttrs
+      [
+        "bank"
+        "config-reload"
+        "counter"
+        "jobs"
+        "makefile"
+        "philosophers"
+        "pidfile"
+        "pool"
+        "queue"
+        "sigpipe"
+        "waiter"
+      ]
+      (name: callPackage (./. + "/${name}") { });
 in
 faulty
 // lib.mapAttrs' (name: package: lib.nameValuePair "${name}-fixed" (fix name package)) faulty
