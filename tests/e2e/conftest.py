@@ -290,6 +290,14 @@ _FLAKE = """{
     in
     {
       packages.x86_64-linux = jobs;
+      checks.x86_64-linux = {
+        bare = rewind.lib.x86_64-linux.check { drv = jobs.bare; };
+        lines = rewind.lib.x86_64-linux.check { drv = jobs.lines; };
+        failsAlways = rewind.lib.x86_64-linux.check {
+          drv = jobs.failsAlways;
+          schedules = 4;
+        };
+      };
       runs = builtins.mapAttrs (_: drv: rewind.lib.x86_64-linux.run { inherit drv; }) jobs // {
         bank = rewind.lib.x86_64-linux.run { drv = rewind.packages.x86_64-linux.bank; };
       };

@@ -1,0 +1,68 @@
+"""Searches in a flake: its checks, and what they and ``rewind check`` name."""
+
+from pathlib import Path
+
+from conftest import SYSTEM, Answer, Session
+
+
+def check(session: Session, name: str, attribute: str = "") -> Answer:
+    """``nix build`` of a job's check, or of an attribute of that."""
+    reference = f"{session.jobs}#checks.{SYSTEM}.{name}{attribute}"
+    return session.run("nix", "build", "--no-link", "--print-out-paths", reference)
+
+
+def built(session: Session, name: str, attribute: str) -> list[Path]:
+    """The outputs of an attribute of a check, which can be built."""
+    answer = check(session, name, attribute)
+    assert answer.status == 0, str(answer)
+    return [Path(line) for line in answer.out.split()]
+
+
+def test_check_that_fails(session: Session) -> None:
+    """Its log is the report, and its attributes are the runs that the command line names."""
+    failed = check(session, "lines")
+    assert failed.status == 1, str(failed)
+    log = session.run("nix", "log", f"{session.jobs}#checks.{SYSTEM}.lines")
+    (search,) = built(session, "lines", ".search")
+    report = (search / "report.txt").read_text()
+    assert " decides it: thread " in report
+    assert log.out.startswith(report), str(log)
+    assert "attributes failing and passing" in log.out.removeprefix(report)
+
+    found = session.rewind("check", session.job("lines"), "--json")
+    assert found.status == 1, str(found)
+    assert found.json["search"] == str(search)
+    hashes = found.json["hashes"]
+    for side in ("failing", "passing"):
+        out = Path(f"/nix/store/{hashes[side]}-rewind-run-{session.name('lines')}")
+        assert out in built(session, "lines", f".{side}")
+        assert (out / "trace").read_bytes() == (search / f"{side}.trace").read_bytes()
+    unperturbed = f"/nix/store/{hashes['0']}-rewind-run-{session.name('lines')}"
+    assert Path(unperturbed) in built(session, "lines", ".unperturbed")
+
+
+def test_check_that_passes(session: Session) -> None:
+    """It has a search and an unperturbed run, and no others."""
+    passed = check(session, "bare")
+    assert passed.status == 0, str(passed)
+    (search,) = built(session, "bare", ".search")
+    assert (search / "clean").exists()
+    assert built(session, "bare", ".unperturbed")
+    for side in ("failing", "passing"):
+        answer = check(session, "bare", f".{side}")
+        assert answer.status == 1, str(answer)
+        sentence = f"rewind: the search found no two outcomes of {session.name('bare')}"
+        assert answer.sentence.endswith(sentence), str(answer)
+
+
+def test_check_of_what_always_fails(session: Session) -> None:
+    """It fails, and there is no position that decides."""
+    failed = check(session, "failsAlways")
+    assert failed.status == 1, str(failed)
+    log = session.run("nix", "log", f"{session.jobs}#checks.{SYSTEM}.failsAlways")
+    name = session.name("fails-always")
+    sentence = f"{name} fails without any perturbation (exited 3), and under all 4 schedules"
+    assert sentence in log.out, str(log)
+    assert "attributes" not in log.out
+    answer = check(session, "failsAlways", ".failing")
+    assert "found no two outcomes" in answer.sentence, str(answer)
