@@ -19,6 +19,11 @@ let
 
   cases = pkgs.callPackage ./fidelity/cases.nix { };
 
+  searches = pkgs.callPackage ./search {
+    inherit rewind examples;
+    inherit (packages) recorder;
+  };
+
   # What is recorded again and again.
   repeated = {
     inherit (packages) bank;
@@ -81,6 +86,7 @@ prefixed "lib" (
 )
 // prefixed "same" (lib.mapAttrs (_: fidelity.same) cases.same)
 // prefixed "outcome" (lib.mapAttrs (_: fidelity.outcome) cases.outcome)
+// prefixed "search" searches.checks
 // prefixed "python" packages.rewind.tests
 // prefixed "style" (
   # callPackage adds these two.
