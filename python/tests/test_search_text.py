@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import traces
-from rewind.formats.manifest import Outcome
+from rewind.formats.manifest import Outcome, Output
 from rewind.formats.schedule import Perturbation
 from rewind.search import text
 from rewind.search.report import Place, Report, Waiting
-from test_search_report import DIFFERS, LATER, NO_PLACE, PLACE, SAME, STALL, side, tried
+from test_search_report import DIFFERS, LATER, NAR, NO_PLACE, PLACE, SAME, STALL, side, tried
 from traces import detail, enter, execute, leave
 
 FAILED = Outcome("exited", 1)
@@ -284,6 +284,21 @@ def test_a_position_at_which_it_passes(found: Path) -> None:
         "  at 3237+42, one instruction later, it fails; until 3237+41 both are the same run"
     )
     assert not any(line.startswith("  with") for line in lines)
+
+
+def test_outputs_that_differ(found: Path) -> None:
+    """It ends in the same way: what is another is said."""
+    good, bad = ("sha256:" + digit * 52 for digit in "01")
+    outputs = {name: Output("/nix/store/x", good, 1) for name in ("out", "doc", "lib")}
+    other = outputs | {"out": Output("/nix/store/x", bad, 1)}
+    del other["lib"]
+    report = attrs.evolve(
+        DIFFERS,
+        failing=attrs.evolve(side(STALL), outputs=other),
+        passing=attrs.evolve(side(LATER), outputs=outputs),
+    )
+    assert decided(report, found)[-2:] == [f"  lib: not made, {good}", f"  out: {bad}, {good}"]
+    assert not any(NAR in line for line in decided(DIFFERS, found))
 
 
 OTHER = Perturbation(1000, 0, "reschedule")

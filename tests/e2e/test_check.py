@@ -292,6 +292,11 @@ def test_outputs_that_differ(session: Session) -> None:
     assert set(hashes[:-1]) == {hashes[0]}
     assert found.data["failing"]["outcome"] == found.data["passing"]["outcome"]
     sides(session, found)
+    answer = told(session, session.job("lines"), status=1)
+    failing, passing = (
+        found.data[side]["outputs"]["out"]["nar_hash"] for side in ("failing", "passing")
+    )
+    assert f"\n  out: {failing}, {passing}\n" in answer.out, str(answer)
     ignored = check(session, session.job("lines"), "--ignore-outputs", "--schedules", "8")
     assert ignored.data["verdict"] == "same"
     assert ignored.data["ignore_outputs"] is True

@@ -124,6 +124,12 @@ def _deciding(
         hash = hashes.get(name)
         text = f"{name}  {side.outcome!s:<12} {side.steps:>9,} steps"
         yield text + (f"  {hash[:SHORT]}" if hash else "")
+    if failing.outcome == passing.outcome:
+        for name in sorted({*failing.outputs, *passing.outputs}):
+            made = [side.outputs.get(name) for side in (failing, passing)]
+            if made[0] != made[1]:
+                hashed = (output.nar_hash if output else "not made" for output in made)
+                yield f"  {name}: {', '.join(hashed)}"
 
 
 def _parting(directory: Path) -> Iterator[str]:
