@@ -49,6 +49,7 @@ let
         1
         2
         3
+        4
       ];
     in
     runCommand "search-${name}" { } ''
