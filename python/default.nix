@@ -22,6 +22,7 @@ let
     fileset = fileset.unions [
       ../lib
       ../vm-configs
+      ./builder.nix
       ./recorder.nix
       ./searcher.nix
       ./rewind/__init__.py

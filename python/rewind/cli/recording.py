@@ -222,10 +222,14 @@ def record(job: str, made: Recording) -> None:
     try:
         watch(made.drv, f"{made.drv}^*", "--out-link", str(link))
     except BuildFailure as error:
-        if error.status < 0:
-            reason = f"nix was killed by {signal.Signals(-error.status).name}"
-        elif f"builder for '{made.drv}' failed" in error.log:
-            reason = "the recorder failed"
-        else:
-            reason = "nix could not build what it needs"
+        reason = why(error, made.drv, "the recorder failed")
         raise Failure(f"{job} was not recorded: {reason}", error.log) from None
+
+
+def why(error: BuildFailure, drv: Path, failed: str) -> str:
+    """Why there is no output of *drv*: *failed*, if its own builder is what did."""
+    if error.status < 0:
+        return f"nix was killed by {signal.Signals(-error.status).name}"
+    if f"builder for '{drv}' failed" in error.log:
+        return failed
+    return "nix could not build what it needs"

@@ -13,7 +13,6 @@ from rewind.cli.errors import Failure
 from rewind.cli.runs import Run
 from rewind.formats import schedule
 from rewind.formats.schedule import Perturbation, Position, Schedule
-from rewind.formats.trace import TraceReader
 from rewind.inspect import InspectError
 from rewind.inspect.answers import Frame
 from rewind.inspect.memory import Memory
@@ -52,21 +51,6 @@ def stopped(
             yield inspector
     except (MachineError, RequestError, InspectError) as error:
         raise Failure(str(error)) from None
-
-
-def check_position(reader: TraceReader, position: Position) -> None:
-    """See that the run gets as far as *position*.
-
-    :raises Failure: if it does not.
-    """
-    if position.step >= reader.steps:
-        raise Failure(f"there is no step {position.step:,}: the run has {reader.steps:,}")
-    record = next(reader.records(position.step, position.step))
-    left = reader.duration - record.time
-    if position.offset > left:
-        raise Failure(
-            f"there is no {position}: the run ends {left:,} instructions after step {position.step}"
-        )
 
 
 def find_debug_outputs(machine: Inspector, frames: Sequence[Frame]) -> bool:

@@ -5,10 +5,11 @@ import sys
 import click
 
 from rewind.cli import params
+from rewind.cli.commands.events import check_position
 from rewind.cli.errors import Failure
 from rewind.cli.output import warn
 from rewind.cli.runs import Run
-from rewind.cli.stopped import check_position, stopped
+from rewind.cli.stopped import stopped
 from rewind.formats.schedule import Position
 from rewind.formats.trace import TraceReader
 from rewind.inspect import NoSuchFile

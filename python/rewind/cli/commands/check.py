@@ -1,7 +1,6 @@
 """``rewind check``: look for a schedule under which a build ends otherwise."""
 
 import secrets
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -200,12 +199,7 @@ def search(job: str, made: Made, jobs: int | None) -> Path:
             shown=lambda line: not line.startswith("schedule "),
         )
     except BuildFailure as error:
-        if error.status < 0:
-            reason = f"nix was killed by {signal.Signals(-error.status).name}"
-        elif f"builder for '{made.drv}' failed" in error.log:
-            reason = "the search failed"
-        else:
-            reason = "nix could not build what it needs"
+        reason = recording.why(error, made.drv, "the search failed")
         raise Failure(f"{job} was not searched: {reason}", error.log) from None
     return link
 

@@ -40,6 +40,21 @@ def step_range(
     return begin, end
 
 
+def check_position(reader: TraceReader, position: Position) -> None:
+    """See that a run gets as far as *position*.
+
+    :raises Failure: if it does not.
+    """
+    step_range(reader, None, Position(position.step))
+    (record,) = reader.records(position.step, position.step)
+    left = reader.duration - record.time
+    if position.offset > left:
+        raise Failure(
+            f"there is no {position}: the run ends {left:,} instructions after step"
+            f" {position.step:,}"
+        )
+
+
 def _after(reader: TraceReader, position: Position, more: int) -> int:
     """The first step that was taken *more* or more ns after *position*."""
     until = None

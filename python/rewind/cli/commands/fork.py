@@ -6,7 +6,7 @@ import attrs
 import click
 
 from rewind.cli import nix, params, recording, runs
-from rewind.cli.commands.events import step_range
+from rewind.cli.commands.events import check_position
 from rewind.cli.commands.nix import print_run
 from rewind.cli.errors import Failure
 from rewind.cli.outcomes import differences
@@ -16,21 +16,6 @@ from rewind.cli.recording import Options
 from rewind.cli.runs import Run
 from rewind.formats.schedule import Perturbation, Position, ordered
 from rewind.formats.trace import TraceReader
-
-
-def check_position(reader: TraceReader, position: Position) -> None:
-    """See that a run gets as far as *position*.
-
-    :raises Failure: if it does not.
-    """
-    step_range(reader, None, Position(position.step))
-    (record,) = reader.records(position.step, position.step)
-    left = reader.duration - record.time
-    if position.offset > left:
-        raise Failure(
-            f"there is no {position}: the run ends {left:,} instructions after step"
-            f" {position.step:,}"
-        )
 
 
 @click.command("fork")

@@ -11,11 +11,12 @@ import click
 from rewind.analysis import render
 from rewind.analysis.render import plain
 from rewind.cli import nix, params
+from rewind.cli.commands.events import check_position
 from rewind.cli.errors import Failure
 from rewind.cli.output import say, say_json
 from rewind.cli.params import Whole
 from rewind.cli.runs import Run
-from rewind.cli.stopped import check_position, find_debug_outputs, stopped
+from rewind.cli.stopped import find_debug_outputs, stopped
 from rewind.formats.schedule import Position
 from rewind.formats.trace import TraceReader
 from rewind.inspect import InspectError, NoSuchFile
