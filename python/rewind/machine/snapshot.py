@@ -225,6 +225,7 @@ def resume(
     fill: Callable[[int], None] | None = None,
     base: int | None = None,
     pass_fds: Sequence[int] = (),
+    arguments: Sequence[str] = (),
 ) -> Iterator[tuple[qemu.Qemu, Monitor]]:
     """Start a machine that goes on from *state*; it runs when this yields, or soon after.
 
@@ -236,6 +237,7 @@ def resume(
     :param fill: fills the file descriptor it is given with the guest's memory.
     :param base: the file descriptor of the memory that the machine begins with, instead of
         *fill*; see `rewind.machine.qemu.run`.
+    :param arguments: more of QEMU's: a plugin that watches the guest.
     :raises MachineError: if it can't be started.
     """
     with contextlib.ExitStack() as stack:
@@ -262,7 +264,7 @@ def resume(
                 base=base,
                 scratch=scratch,
                 device=device,
-                start=[*qemu.monitor_arguments(theirs), "-incoming", "defer"],
+                start=[*qemu.monitor_arguments(theirs), "-incoming", "defer", *arguments],
                 pass_fds=(*pass_fds, reader.fileno(), theirs.fileno()),
             )
         )
