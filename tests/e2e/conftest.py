@@ -86,6 +86,7 @@ class Session:
         }
         return kept | {
             "XDG_STATE_HOME": str(self.directory / "state"),
+            "XDG_CACHE_HOME": str(self.directory / "cache"),
             "TMPDIR": str(self.temporary),
             **more,
         }

@@ -1,9 +1,12 @@
-"""Where the command line keeps what it remembers: links to runs."""
+"""Where the command line keeps what it remembers: links to runs, and keyframes."""
 
 import os
+import re
 from pathlib import Path
 
 from rewind.cli.errors import Failure
+
+_SIZE = re.compile(r"([0-9]{1,18})(?:([KMGT])(?:i?B)?)?", re.ASCII | re.IGNORECASE)
 
 
 def directory(path: Path) -> Path:
@@ -36,6 +39,29 @@ def known() -> Path:
     A link has the name of the run's store path.
     """
     return _state() / "known"
+
+
+def keyframes() -> Path:
+    """The directory for keyframes; it need not be there."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    # As with the state's.
+    if not cache.is_absolute():
+        cache = Path.home() / ".cache"
+    return cache / "rewind" / "keyframes"
+
+
+def keyframes_size(default: int) -> int:
+    """How many bytes keyframes may take; *default* if the user does not say.
+
+    :raises Failure: if what the user says is no size.
+    """
+    text = os.environ.get("REWIND_CACHE_SIZE", "")
+    if not text:
+        return default
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise Failure(f"REWIND_CACHE_SIZE is {text!r}, which is no size such as 500M or 2G")
+    return int(match[1]) << 10 * " KMGT".index((match[2] or " ").upper())
 
 
 def _state() -> Path:

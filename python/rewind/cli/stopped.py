@@ -1,29 +1,26 @@
 """A run's machine, made again and stopped at a position, and what looks into it."""
 
 import contextlib
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rewind.cli import drv as drvs
-from rewind.cli import nix
+from rewind.cli import nix, places
 from rewind.cli.commands.replay import derivation
 from rewind.cli.drv import Derivation
 from rewind.cli.errors import Failure
+from rewind.cli.output import warn
 from rewind.cli.runs import Run
-from rewind.formats import schedule
-from rewind.formats.schedule import Perturbation, Position, Schedule
+from rewind.formats.schedule import Position
+from rewind.formats.trace import TraceReader
 from rewind.inspect import InspectError
 from rewind.inspect.answers import Frame
-from rewind.inspect.memory import Memory
-from rewind.inspect.registers import COMMAND, Registers
 from rewind.inspect.worker import Inspector
-from rewind.machine import MachineError, qemu
-from rewind.machine.monitor import MonitorClosed
+from rewind.machine import MachineError
 from rewind.machine.settings import Settings
-from rewind.machine.snapshot import resume
 from rewind.recorder.request import RequestError, RunRequest
-from rewind.recorder.start import properties
+from rewind.replay.cache import LIMIT, Cache
+from rewind.replay.timeline import Timeline
 
 
 @contextlib.contextmanager
@@ -35,22 +32,26 @@ def stopped(
     :raises Failure: if it can't be made or looked into.
     """
     drv = drvs.read(derivation(run))
+    cache = Cache(places.keyframes(), places.keyframes_size(LIMIT), warn)
     try:
         request = _request(drv)
-        settings = Settings.load(request.settings)
-        with contextlib.ExitStack() as stack:
-            inspector = stack.enter_context(Inspector(_vmlinux(settings)))
-            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rewind-")))
-            machine, registers = stack.enter_context(_machine(request, settings, position, scratch))
+        with (
+            Inspector(_vmlinux(Settings.load(request.settings))) as inspector,
+            TraceReader(run.trace) as reader,
+            Timeline.of(request, reader, cache) as timeline,
+            timeline.machine(timeline.time(position)) as machine,
+        ):
             inspector.look_at(
-                Memory(machine.memory, request.memory * qemu.MIB),
-                registers,
+                machine.memory,
+                machine.registers(),
                 layers=request.layers,
                 debug_directories=debug_directories,
             )
             yield inspector
     except (MachineError, RequestError, InspectError) as error:
         raise Failure(str(error)) from None
+    except OSError as error:
+        raise Failure(f"the machine can't be made again: {error.strerror}") from None
 
 
 def find_debug_outputs(machine: Inspector, frames: Sequence[Frame]) -> bool:
@@ -118,41 +119,3 @@ def _vmlinux(settings: Settings) -> Path:
     if not output.exists():
         nix.run("nix-store", "--realise", f"{info.deriver}!dev")
     return output / "vmlinux"
-
-
-@contextlib.contextmanager
-def _machine(
-    request: RunRequest, settings: Settings, position: Position, scratch: Path
-) -> Iterator[tuple[qemu.Qemu, Registers]]:
-    """Start the machine and have it stop at *position*; it, and what is in its registers."""
-    if request.snapshot is None:
-        raise MachineError("this run starts from no boot snapshot")
-    device = properties(request, scratch, _plan(request.schedule, position))
-    # Nobody listens to it: a device that has no place to write to does without.
-    del device["channels"]
-    with resume(
-        settings,
-        memory=request.memory,
-        state=request.snapshot.state(),
-        fill=request.snapshot.fill,
-        scratch=scratch,
-        device=device,
-    ) as (machine, monitor):
-        try:
-            event = monitor.event("STOP", "SHUTDOWN")
-            if event is not None and event["event"] == "SHUTDOWN":
-                raise MachineError(f"the run ended before {position}")
-            text = monitor.execute("human-monitor-command", {"command-line": COMMAND})
-        except MonitorClosed:
-            machine.process.wait()
-            raise machine.failure("the machine ended before it got there") from None
-        yield machine, Registers.parse(text)
-
-
-def _plan(perturbations: Schedule, position: Position) -> str:
-    """The schedule as the device reads it, with a stop at *position*."""
-    stop = Perturbation(position.step, position.offset, "stop")
-    # Two at the same place are for the device alone: first it stops, and it never gets further.
-    before = [one for one in perturbations if one.position < position]
-    after = [one for one in perturbations if one.position >= position]
-    return "".join(map(schedule.to_device, ((one,) for one in (*before, stop, *after))))

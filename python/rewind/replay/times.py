@@ -1,0 +1,44 @@
+"""The guest times of a run's steps, read from its trace as they are asked for."""
+
+import functools
+from collections.abc import Sequence
+from typing import overload
+
+from rewind.formats.trace import TraceReader, walk
+
+_FRAMES = 64
+"""Frames of which the times are remembered."""
+
+
+class Times(Sequence[int]):
+    """The absolute time of each step of the trace that *reader* reads, as long as that is open.
+
+    Reading one may raise `rewind.formats.FormatError`.
+    """
+
+    def __init__(self, reader: TraceReader) -> None:
+        self._reader = reader
+        self._frame = functools.lru_cache(_FRAMES)(self._read)
+
+    def _read(self, number: int) -> list[int]:
+        return [raw.time for raw in walk(self._reader.frame(number))]
+
+    def __len__(self) -> int:
+        return self._reader.steps
+
+    @overload
+    def __getitem__(self, step: int) -> int: ...
+
+    @overload
+    def __getitem__(self, step: slice) -> list[int]: ...
+
+    def __getitem__(self, step: int | slice) -> int | list[int]:
+        if isinstance(step, slice):
+            return [self[number] for number in range(*step.indices(len(self)))]
+        if not 0 <= step < len(self):
+            raise IndexError(step)
+        number = self._reader.find(step)
+        entry = self._reader.entries[number]
+        if step == entry.first_step:
+            return entry.first_time
+        return self._frame(number)[step - entry.first_step]
