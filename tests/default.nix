@@ -119,6 +119,10 @@ prefixed "lib" (
     inherit rewind;
     inherit (packages) kernel;
   };
+  replay = pkgs.callPackage ./replay {
+    inherit rewind;
+    inherit (packages) bank;
+  };
 }
 // lib.optionalAttrs (pkgs ? debian) {
   # Of the stand-in for nixpkgs: does each of its packages run?
