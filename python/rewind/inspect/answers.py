@@ -28,6 +28,26 @@ class Wait:
 
 
 @attrs.frozen
+class KernelPlaces:
+    """Where a kernel has what `rewind.replay.watch` goes by."""
+
+    current_task: int
+    """The address of the pointer to the task that has the CPU."""
+    switch_to: int
+    """The function that changes it."""
+    switch_to_size: int
+    page_fault: int
+    """Where page faults come in."""
+    pid_offset: int
+    """In ``struct task_struct``."""
+    tgid_offset: int
+
+    def to_data(self) -> dict[str, Any]:
+        """It as what JSON can hold."""
+        return attrs.asdict(self)
+
+
+@attrs.frozen
 class Task:
     """A thread of the job. *pid* and *tid* are as the job's PID namespace shows them."""
 
@@ -40,6 +60,10 @@ class Task:
     """"runs", "ready", "waits", "stopped" or "ended"."""
     wait: Wait | None = None
     """What it waits for, if it does."""
+    process: int = 0
+    """The kernel's own number of the process, ..."""
+    number: int = 0
+    """... and of the thread."""
 
     def to_data(self) -> dict[str, Any]:
         """It as what JSON can hold."""

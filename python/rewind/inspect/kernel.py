@@ -11,9 +11,10 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from drgn import Architecture, FaultError, Platform, Program
+from drgn import Architecture, FaultError, Platform, Program, offsetof
 
 from rewind.inspect import InspectError
+from rewind.inspect.answers import KernelPlaces
 from rewind.inspect.memory import Fault, Memory
 
 _ELF = struct.Struct("<16sHHIQQQIHHHHHH")
@@ -110,6 +111,25 @@ class Kernel:
             return self.program.variable(name, file)
         except LookupError:
             raise InspectError(f"the kernel has no {name}") from None
+
+    def places(self) -> KernelPlaces:
+        """Where it has what a plugin that watches it goes by.
+
+        :raises InspectError: if it has not.
+        """
+        switch_to, size = self.symbol("__switch_to")
+        hot, _ = self.symbol("pcpu_hot")
+        try:
+            return KernelPlaces(
+                current_task=hot + offsetof(self.program.type("struct pcpu_hot"), "current_task"),
+                switch_to=switch_to,
+                switch_to_size=size,
+                page_fault=self.symbol("asm_exc_page_fault")[0],
+                pid_offset=offsetof(self.program.type("struct task_struct"), "pid"),
+                tgid_offset=offsetof(self.program.type("struct task_struct"), "tgid"),
+            )
+        except LookupError as error:
+            raise InspectError(f"the kernel is not as it should be: {error}") from None
 
 
 def build_id(path: Path) -> str:

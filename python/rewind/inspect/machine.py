@@ -164,6 +164,8 @@ class Machine:
                     _number(task.real_parent.group_leader.thread_pid, job),
                     task.comm.string_().decode(errors="backslashreplace"),
                     state,
+                    process=int(task.tgid),
+                    number=int(task.pid),
                 ),
                 task.read_(),
             )

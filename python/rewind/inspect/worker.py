@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewind.inspect import InspectError, NoSuchFile, NoSuchTask
-from rewind.inspect.answers import Frame, Task
+from rewind.inspect.answers import Frame, KernelPlaces, Task
 from rewind.inspect.memory import Memory
 from rewind.inspect.registers import Registers
 
@@ -87,6 +87,15 @@ class Inspector:
     def add_debug_directories(self, directories: Sequence[Path]) -> None:
         """Look for debug information in more places; see `Machine.add_debug_directories`."""
         self._ask("add_debug_directories", [str(directory) for directory in directories])
+
+    def places(self) -> KernelPlaces:
+        """Where the kernel has what a plugin goes by, for which no machine is needed.
+
+        :raises InspectError: if the kernel can't be loaded.
+        """
+        if self._process is None:
+            self._start()
+        return KernelPlaces(**self._ask("places"))
 
     def tasks(self) -> list[Task]:
         """The job's threads; see `Machine.tasks`."""
@@ -246,6 +255,11 @@ class _Worker:
             debug_directories=[Path(directory) for directory in debug_directories],
         )
 
+    def places(self) -> dict[str, Any]:
+        if self._failure is not None:
+            raise self._failure
+        return self._kernel.places().to_data()  # type: ignore[no-any-return]
+
     def add_debug_directories(self, directories: list[str]) -> None:
         self._looked_at().add_debug_directories([Path(directory) for directory in directories])
 
@@ -272,6 +286,7 @@ def main(descriptor: int) -> None:
     operations: dict[str, Callable[..., Any]] = {
         "look_at": worker.look_at,
         "add_debug_directories": worker.add_debug_directories,
+        "places": worker.places,
         "tasks": worker.tasks,
         "frames": worker.frames,
         "read_file": worker.read_file,

@@ -4,6 +4,7 @@
 - `cache` is the directory of such files, which all commands share.
 - `timeline` starts machines of a run, and stops them where they are wanted.
 - `times` are the guest times of a run's steps.
+- `watch` has a machine watched, or stopped, by a plugin of QEMU's.
 
 Points are absolute guest times here, in ns since the machine was started: a perturbation, a stop
 and a keyframe may be at any instruction, and an instruction is a nanosecond.
