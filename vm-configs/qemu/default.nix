@@ -43,6 +43,9 @@ stdenv.mkDerivation (finalAttrs: {
     ./patches/0003-icount-tlb-size-independent-of-the-host-s-clock.patch
     ./patches/0004-icount-no-time-passes-for-a-stopped-CPU.patch
     ./patches/0005-hw-misc-add-the-rewind-device.patch
+    ./patches/0006-icount-the-time-within-a-block.patch
+    ./patches/0007-plugins-export-the-rewind-device-s-functions.patch
+    ./patches/0008-target-i386-the-resume-flag-is-one-instruction-s.patch
   ];
 
   nativeBuildInputs = [
@@ -68,6 +71,7 @@ stdenv.mkDerivation (finalAttrs: {
 
   postPatch = ''
     cp ${./hw/misc/rewind.c} hw/misc/rewind.c
+    cp ${./include/qemu/rewind-plugin.h} include/qemu/rewind-plugin.h
     cp ${./devices.mak} configs/devices/i386-softmmu/default.mak
     patchShebangs .
   '';
@@ -96,7 +100,7 @@ stdenv.mkDerivation (finalAttrs: {
   installPhase = ''
     runHook preInstall
     install -D -t $out/bin qemu-system-x86_64
-    install -D -m 444 -t $out/include ../include/qemu/qemu-plugin.h
+    install -D -m 444 -t $out/include ../include/qemu/{qemu-plugin,rewind-plugin}.h
     runHook postInstall
   '';
 

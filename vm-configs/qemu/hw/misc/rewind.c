@@ -17,12 +17,19 @@
 #include "qapi/error.h"
 #include "qemu/cutils.h"
 #include "qemu/error-report.h"
+#include "qemu/main-loop.h"
 #include "qemu/timer.h"
 #include "qemu/units.h"
+#include "qemu/qemu-plugin.h"
+#include "qemu/rewind-plugin.h"
 #include "exec/address-spaces.h"
+#include "exec/cpu-common.h"
+#include "exec/tb-flush.h"
+#include "hw/core/cpu.h"
 #include "hw/isa/isa.h"
 #include "hw/qdev-properties.h"
 #include "migration/vmstate.h"
+#include "system/cpu-timers.h"
 #include "system/runstate.h"
 #include <sys/mman.h>
 
@@ -456,6 +463,65 @@ static const MemoryRegionOps rewind_port_ops = {
     .impl = { .min_access_size = 4, .max_access_size = 4 },
 };
 
+/* --- for plugins: include/qemu/rewind-plugin.h */
+
+static void (*plugin_start)(void);
+static QEMUTimer *plugin_timer;
+
+int64_t rewind_time(unsigned int behind)
+{
+    return current_cpu ? icount_peek(current_cpu, behind) : rewind_now();
+}
+
+void rewind_stop_soon(void)
+{
+    BQL_LOCK_GUARD();
+
+    vm_stop(RUN_STATE_PAUSED);
+}
+
+void rewind_stop_here(uintptr_t ra)
+{
+    if (!current_cpu->stop) {
+        rewind_stop_soon();
+    }
+    /* Gives back what the block took from the budget from here on. */
+    cpu_loop_exit_restore(current_cpu, ra);
+}
+
+static void rewind_plugin_stop(void *opaque)
+{
+    vm_stop(RUN_STATE_PAUSED);
+}
+
+void rewind_stop_at(int64_t time)
+{
+    if (!plugin_timer) {
+        plugin_timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, rewind_plugin_stop,
+                                    NULL);
+    }
+    if (time < 0) {
+        timer_del(plugin_timer);
+    } else {
+        timer_mod(plugin_timer, time);
+    }
+}
+
+bool rewind_read(uint64_t address, void *data, size_t size)
+{
+    return !cpu_memory_rw_debug(first_cpu, address, data, size, false);
+}
+
+void rewind_on_start(void (*start)(void))
+{
+    plugin_start = start;
+}
+
+void rewind_retranslate(void)
+{
+    tb_flush(first_cpu);
+}
+
 /* --- set-up */
 
 /* Lines "STEP OFFSET stall|reschedule|stop NS", in order of step. */
@@ -544,10 +610,14 @@ static bool rewind_open_layer(RewindState *s, int i, Error **errp)
     return true;
 }
 
-/* Someone looks at the machine: let the trace be complete up to here. */
 static void rewind_state_change(void *opaque, bool running, RunState state)
 {
-    if (!running) {
+    if (running) {
+        if (plugin_start) {
+            plugin_start();
+        }
+    } else {
+        /* Someone looks at the machine: let the trace be complete up to here. */
         rewind_flush(opaque);
     }
 }
