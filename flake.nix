@@ -18,7 +18,10 @@
         rewind.packages
         // examples
         // {
-          rewind = pkgs.callPackage ./python { nixpkgs = nixpkgs.outPath; };
+          rewind = pkgs.callPackage ./python {
+            nixpkgs = nixpkgs.outPath;
+            inherit (rewind.packages) plugin;
+          };
         };
     in
     {

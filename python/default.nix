@@ -10,6 +10,8 @@
   ruff,
   # path of nixpkgs
   nixpkgs,
+  # what watches replays, made with the QEMU that runs are made with
+  plugin,
 }:
 
 let
@@ -74,6 +76,9 @@ python3Packages.buildPythonApplication {
     "--set-default"
     "REWIND_NIXPKGS"
     "${nixpkgs}"
+    "--set-default"
+    "REWIND_PLUGIN"
+    "${plugin}/lib/watch.so"
   ];
 
   # click writes them; "sh" is not among the shells it knows.

@@ -1,4 +1,4 @@
-# The parts of the machine, and the settings that put them together.
+# The parts of the machine, the settings that put them together, and what watches it.
 { callPackage }:
 
 rec {
@@ -6,6 +6,7 @@ rec {
   firmware = callPackage ./firmware { };
   kernel = callPackage ./kernel { };
   init = callPackage ./init { };
+  plugin = callPackage ./plugin { inherit qemu; };
 
   machine = callPackage ./machine.nix {
     inherit
