@@ -29,6 +29,7 @@ let
       $CC $flags -pthread -o waits waits.c
       $CC $flags -o damaged damaged.c
       $CC $flags -o busy busy.c
+      $CC $flags -o files files.c
 
       $STRIP -s -o stripped pie
       mkdir -p debug
@@ -68,7 +69,7 @@ derivation {
       cp -r $programs programs
       chmod -R u+w programs
       cd programs
-      for program in busy pie no-pie static pointers stripped separate names damaged garbled waits; do
+      for program in busy pie no-pie static pointers stripped separate names damaged garbled waits files; do
         echo "running $program"
         ./$program
       done

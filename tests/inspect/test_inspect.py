@@ -10,6 +10,7 @@ import random
 import re
 import signal
 import socket
+import stat
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -338,6 +339,9 @@ def test_waits(looks: Looks) -> None:
         "reader": ("read", pipes, "can write to"),
         "writer": ("write", pipes, "can read"),
         "poll": ("poll", pipes, "can write to"),
+        "epoll": ("epoll_wait", pipes, "can write to"),
+        "select": ("pselect6", pipes, "can read"),
+        "many": ("futex", (main.tid,), f", which {main.tid} has"),
         "sleep": ("clock_nanosleep", (), "for time to pass"),
         "parent": ("wait4", (child.pid,), f"for the end of {child.pid}"),
         "child": ("pause", (), "for a signal"),
@@ -370,6 +374,25 @@ def test_registers_in_memory(run: Run, inspector: Inspector) -> None:
             # In the system call by which it wrote the mark, whose registers are in memory as well.
             assert inspector.frames(task.tid) == seen[task.tid]
         assert mark.tid in seen
+
+
+def test_variables(run: Run, inspector: Inspector) -> None:
+    """What is waited at has the name that it has in the program."""
+    for _, memory, registers in run.stops([run.at("waits", "all wait")]):
+        inspector.look_at(memory, registers, layers=run.request.layers)
+        named = {
+            task.name: inspector.variable(task.tid, task.wait.address)
+            for task in inspector.tasks()
+            if task.wait is not None and task.wait.address is not None
+        }
+        owner = next(task for task in inspector.tasks() if task.name == "owner")
+        # Nothing tells of what is on a stack, or in nothing.
+        for address in (inspector.tasks()[0].tid, 0x7FFF_FFFF_0000, 1 << 60):
+            assert inspector.variable(owner.tid, address) is None
+    assert named["lock"] == "mutex"
+    assert named["many"] == "many[2].locks[1]"
+    assert re.fullmatch(r"never\+0x[0-9a-f]+", named["condition"] or "")
+    assert named["join"] is None
 
 
 class Stepper:
@@ -487,6 +510,102 @@ def test_files(run: Run, inspector: Inspector) -> None:
             inspector.read_file(f"{BUILD}/calls.c", 16)
         with pytest.raises(NoSuchTask, match="no thread 999"):
             inspector.frames(999)
+
+
+def test_views(run: Run, inspector: Inspector) -> None:
+    """Files as each process sees them: its file systems, its root, and where it works."""
+    place = f"{BUILD}/files.d"
+
+    def read(path: str, pid: int | None = None) -> bytes:
+        return inspector.read_file(path, 1 << 20, pid)
+
+    def names(path: str, pid: int | None = None, recursive: bool = False) -> list[str]:
+        return [entry.path for entry in inspector.list_files(path, pid, recursive)]
+
+    for mark, memory, registers in run.stops([run.at("files", "files")]):
+        inspector.look_at(memory, registers, layers=run.request.layers)
+        pids = {task.name: task.pid for task in inspector.tasks()}
+        own, elsewhere, changed = mark.tid, pids["elsewhere"], pids["changed-root"]
+
+        # A mount covers what is there for the others.
+        assert read(f"{place}/mount/below") == read("mount/below", own) == b"covered\n"
+        assert read(f"{place}/mount/own", elsewhere) == read("../own", elsewhere) == b"its own\n"
+        for path, pid in ((f"{place}/mount/own", None), (f"{place}/mount/below", elsewhere)):
+            with pytest.raises(NoSuchFile):
+                read(path, pid)
+        # A link is followed as who reads it sees it.
+        assert read(f"{place}/link", elsewhere) == b"its own\n"
+        with pytest.raises(NoSuchFile):
+            read("link", own)
+        assert read("left", elsewhere) == b"left\n"
+        assert names(".", elsewhere) == [f"{place}/mount/gone/left"]
+
+        assert read("/inside", changed) == read("../../inside", changed) == b"inside\n"
+        assert read("/absolute", changed) == b"inside\n"
+        assert names("/", changed) == ["/absolute", "/inside"]
+        assert read(f"/proc/{changed}/root/inside") == b"inside\n"
+        with pytest.raises(NoSuchFile):
+            read(f"{place}/root/absolute")
+
+        # Without a name.
+        text = b"open and deleted\n"
+        assert read(f"/proc/{own}/fd/50") == read("/proc/self/fd/50", own) == text
+        assert read(f"{place}/open (deleted)") == text
+        assert read(f"{place}/mapped (deleted)") == b"MAPPED"
+        assert read(f"/proc/{own}/fd/51") == b"in a memfd\n"
+        assert read(f"/proc/{own}/exe") == read(f"/proc/{elsewhere}/exe")
+        assert read(f"/proc/{own}/cwd/root/inside") == b"inside\n"
+        opened = {entry.path: entry.target for entry in inspector.list_files(f"/proc/{own}/fd")}
+        assert opened[f"/proc/{own}/fd/50"] == f"{place}/open (deleted)"
+        assert (opened[f"/proc/{own}/fd/51"] or "").endswith("memfd:nameless (deleted)")
+        for path in (
+            f"{place}/open",
+            f"/proc/{own}/fd/49",
+            "/proc/4999/fd/1",
+            f"{place}/x (deleted)",
+        ):
+            with pytest.raises(NoSuchFile):
+                read(path)
+        with pytest.raises(NoSuchTask, match=r"no process 4999 at this step; there are 1, "):
+            read("/inside", 4999)
+
+        entries = {entry.path: entry for entry in inspector.list_files(place)}
+        assert sorted(entries) == [f"{place}/{name}" for name in ("fifo", "link", "mount", "root")]
+        assert [stat.filemode(entry.mode) for entry in entries.values()] == [
+            "prw-r-----", "lrwxrwxrwx", "drwx------", "drwxr-xr-x",
+        ]  # fmt: skip
+        assert entries[f"{place}/link"].target == "mount/own"
+        assert names(place, recursive=True) == [
+            f"{place}/{name}"
+            for name in (
+                *("fifo", "link", "mount", "mount/below"),
+                *("root", "root/absolute", "root/inside"),
+            )
+        ]
+        (alone,) = inspector.list_files(f"{place}/mount/below")
+        assert (alone.path, alone.size) == (f"{place}/mount/below", 8)
+
+
+def test_lists_of_inputs(run: Run, inspector: Inspector) -> None:
+    """Of a layer all is listed, whether the kernel has read it or not."""
+    programs = run.request.job.env["programs"]
+    expected = {
+        path.relative_to(PROGRAMS).as_posix(): path.stat().st_size for path in PROGRAMS.iterdir()
+    }
+    for _, memory, registers in run.stops([run.at("pie", "inlined")]):
+        inspector.look_at(memory, registers, layers=run.request.layers)
+        found = {entry.path: entry for entry in inspector.list_files(programs)}
+        assert {name: found[f"{programs}/{name}"].size for name in expected} == expected
+        below = {entry.path for entry in inspector.list_files(programs, recursive=True)}
+        assert below == {*found, f"{programs}/debug/pie.debug"}
+        top = [entry.path for entry in inspector.list_files("/")]
+        assert {"/build", "/nix", "/proc"} <= set(top) and top == sorted(top)
+        stored = [entry.path for entry in inspector.list_files("/nix/store")]
+        assert programs in stored
+        # /proc is only made when somebody asks.
+        with pytest.raises(InspectError, match="of the kind proc"):
+            inspector.list_files("/proc")
+        assert len(inspector.list_files("/", recursive=True)) > len(stored)
 
 
 def test_no_layers(run: Run, inspector: Inspector) -> None:

@@ -24,6 +24,7 @@ _COMMANDS = {
     "threads": "Who had the CPU.",
     "where": "Where a thread is in its program, at a step.",
     "cat": "A file as it was at a step.",
+    "ls-files": "What was in a directory at a step.",
     "replay": "Make a run again, and compare.",
     "compare": "Where two runs part.",
     "fork": "Another run, perturbed at a position of one.",
@@ -47,7 +48,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module = importlib.import_module(f"rewind.cli.commands.{cmd_name}")
+        module = importlib.import_module(f"rewind.cli.commands.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
         return command
 

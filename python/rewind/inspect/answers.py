@@ -21,6 +21,8 @@ class Wait:
     """The job's threads, or processes, one of which can end the wait, where that is known."""
     address: int | None = None
     """The futex."""
+    variable: str | None = None
+    """Its name in the program, where that is known and was asked for."""
 
     def evolve(self, **changes: Any) -> Self:
         """It, with *changes*."""
@@ -45,6 +47,28 @@ class KernelPlaces:
     def to_data(self) -> dict[str, Any]:
         """It as what JSON can hold."""
         return attrs.asdict(self)
+
+
+@attrs.frozen
+class Entry:
+    """A file in a list."""
+
+    path: str
+    mode: int
+    """As stat(2) has it."""
+    size: int
+    """In bytes."""
+    target: str | None = None
+    """Where it leads, if it is a link."""
+
+    def to_data(self) -> dict[str, Any]:
+        """It as what JSON can hold."""
+        return attrs.asdict(self)
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Self:
+        """What `to_data` was made of."""
+        return cls(**data)
 
 
 @attrs.frozen

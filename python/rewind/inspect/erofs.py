@@ -104,7 +104,7 @@ class Layer:
             if name == "..":
                 here = above.pop() if above else here
                 continue
-            found = self._lookup(here, name)
+            found = self.lookup(here, name)
             if found is None:
                 raise NoSuchFile(f"there is no {path}")
             if stat.S_ISLNK(found.mode):
@@ -147,10 +147,18 @@ class Layer:
             count = min(size, inode.size - start)
             yield bytes(count) if block == _HOLE else self._bytes(block * self._block, count)
 
-    def _lookup(self, directory: Inode, name: str) -> Inode | None:
+    def lookup(self, directory: Inode, name: str) -> Inode | None:
+        """The file *name* in *directory*; None if there is none, or that is no directory."""
         if not stat.S_ISDIR(directory.mode):
             return None
         wanted = name.encode(errors="surrogateescape")
+        for found, number in self.entries(directory):
+            if found == wanted:
+                return self.inode(number)
+        return None
+
+    def entries(self, directory: Inode) -> Iterator[tuple[bytes, int]]:
+        """Names and numbers of what is in *directory*, itself and its parent included."""
         data = self.read(directory, 1 << 30)
         for start in range(0, len(data), self._block):
             block = data[start : start + self._block]
@@ -163,9 +171,7 @@ class Layer:
                 raise InspectError(f"{self.path}: a directory is damaged") from None
             ends = [entry[1] for entry in entries[1:]] + [len(block)]
             for (number, begin, _), end in zip(entries, ends, strict=True):
-                if block[begin:end].rstrip(b"\0") == wanted:
-                    return self.inode(number)
-        return None
+                yield block[begin:end].rstrip(b"\0"), number
 
     def _bytes(self, at: int, count: int) -> bytes:
         data = self._data[at : at + count] if at >= 0 else b""

@@ -4,19 +4,23 @@ A build's own files are in tmpfs, and so in the page cache, whole. Inputs are in
 the page cache has what was read; those are read from the layer itself.
 """
 
+import itertools
+import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import attrs
 from drgn import container_of
-from drgn.helpers.linux.fs import d_path
+from drgn.helpers.linux.fs import d_path, fget, for_each_file
 from drgn.helpers.linux.list import hlist_for_each_entry, list_for_each_entry
+from drgn.helpers.linux.mm import for_each_vma
 from drgn.helpers.linux.xarray import xa_for_each
 
 from rewind.inspect import InspectError, NoSuchFile
-from rewind.inspect.erofs import Layer
+from rewind.inspect.answers import Entry
+from rewind.inspect.erofs import Inode, Layer
 from rewind.inspect.kernel import Kernel
 from rewind.inspect.memory import PAGE, Fault
 
@@ -32,8 +36,16 @@ _MOUNTS_MAX = 16
 """On top of one another."""
 _NAMES_MAX = 1 << 20
 """In a directory."""
+_LISTED_MAX = 1 << 20
 _DCACHE_MOUNTED = 1 << 16
 """include/linux/dcache.h of 6.12."""
+_IN_MEMORY = ("tmpfs", "ramfs", "rootfs", "devtmpfs")
+"""File systems whose files are whole in the kernel's caches."""
+_LISTED = (*_IN_MEMORY, "erofs", "devpts")
+_DELETED = " (deleted)"
+_OPEN_FILES = re.compile(r"/proc/(self|[0-9]{1,9})/fd/?")
+_DEPTH_MAX = 1 << 12
+"""Of a directory, and of the mounts that it is in."""
 
 
 @attrs.frozen
@@ -74,6 +86,180 @@ def of_file(file: Any) -> File:
     return File(d_path(file.f_path).decode(errors="surrogateescape"), file.f_inode.read_())
 
 
+@attrs.frozen
+class Node:
+    """A file at its place: as the kernel has it in its cache, or as only a layer has it."""
+
+    path: str
+    """From the root of who asked."""
+    mount: Any = attrs.field(default=None, repr=False)
+    dentry: Any = attrs.field(default=None, repr=False)
+    layer: Layer | None = attrs.field(default=None, repr=False)
+    inode: Inode | None = None
+    """In the layer, if the kernel has none."""
+
+    @property
+    def file(self) -> File:
+        """It as the kernel has it."""
+        return File(self.path, self.dentry.d_inode.read_())
+
+    @property
+    def mode(self) -> int:
+        """As stat(2) has it."""
+        return self.file.mode if self.inode is None else self.inode.mode
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return self.file.size if self.inode is None else self.inode.size
+
+    @property
+    def file_system(self) -> str:
+        """What kind of file system it is in."""
+        return self.file.file_system if self.inode is None else "erofs"
+
+    @property
+    def listed(self) -> bool:
+        """Whether it can be told what is in it, if it is a directory."""
+        return self.file_system in _LISTED
+
+    @property
+    def is_mount(self) -> bool:
+        """Whether it is where a file system is mounted."""
+        return self.dentry is not None and self.mount.mnt.mnt_root == self.dentry
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether it has no name any more."""
+        return self.dentry is not None and not self.dentry.d_hash.pprev
+
+    def below(self, name: bytes, mount: Any, dentry: Any) -> Self:
+        """What is in it, and in the kernel's cache."""
+        return type(self)(self._join(name), mount, dentry)
+
+    def in_layer(self, name: bytes, layer: Layer, inode: Inode) -> Self:
+        """What is in it, and in a layer only."""
+        return type(self)(self._join(name), layer=layer, inode=inode)
+
+    def _join(self, name: bytes) -> str:
+        return f"{self.path.rstrip('/')}/{name.decode(errors='surrogateescape')}"
+
+
+class View:
+    """What *task* sees of the files.
+
+    :param tasks: the job's, by the numbers that it knows them by.
+    :raises InspectError: if it has ended, and sees nothing any more.
+    """
+
+    def __init__(self, task: Any, tasks: Mapping[int, Any]) -> None:
+        if not task.fs:
+            raise InspectError("it has ended, and has no files any more")
+        self._task = task
+        self._tasks = tasks
+        self.root = _node("/", task.fs.root)
+        """Its root directory."""
+
+    def working_directory(self) -> list[Node]:
+        """The directories from the root to where it works."""
+        return self._nodes(self._task.fs.pwd)
+
+    def of_process(self, name: str, kind: str) -> list[Node] | None:
+        """The root, the working directory, the program or an open file (*kind*: its number) of a
+        process, *name* as in /proc, with the directories on the way there; None if there is none.
+        """
+        task = self._named(name)
+        if task is None:
+            return None
+        if kind in ("root", "cwd"):
+            if not task.fs:
+                return None
+            return self._nodes(task.fs.root if kind == "root" else task.fs.pwd)
+        if kind == "exe":
+            file = task.mm.exe_file if task.mm else None
+        else:
+            number = int(kind)
+            opened = task.files and number < int(task.files.fdt.max_fds)
+            file = fget(task, number) if opened else None
+        return self._nodes(file.f_path) if file else None
+
+    def open_numbers(self, name: str) -> list[tuple[int, Node]] | None:
+        """What a process, *name* as in /proc, has open, by number; None if there is none."""
+        task = self._named(name)
+        if task is None:
+            return None
+        opened = itertools.islice(for_each_file(task), _NAMES_MAX) if task.files else ()
+        return [(number, self._nodes(file.f_path)[-1]) for number, file in opened]
+
+    def _named(self, name: str) -> Any:
+        if name in ("self", "thread-self"):
+            return self._task
+        digits = name.isascii() and name.isdigit() and len(name) < 10
+        return self._tasks.get(int(name)) if digits else None
+
+    def open_files(self) -> Iterator[Node]:
+        """What the job's processes have open, or mapped, each with the path that it had."""
+        seen = set()
+        for task in self._tasks.values():
+            opened: list[Any] = []
+            files, mm = int(task.files), int(task.mm)
+            if files and files not in seen:
+                seen.add(files)
+                opened += [file for _, file in itertools.islice(for_each_file(task), _NAMES_MAX)]
+            if mm and mm not in seen:
+                seen.add(mm)
+                mapped = itertools.islice(for_each_vma(task.mm), _NAMES_MAX)
+                opened += [vma.vm_file for vma in mapped if vma.vm_file]
+            for file in opened:
+                yield self._nodes(file.f_path)[-1]
+
+    def _nodes(self, path: Any) -> list[Node]:
+        """What leads from the root to the ``struct path`` *path*.
+
+        Of what cannot be reached from the root, it leads from the top of where that is.
+        """
+        mount = container_of(path.mnt.read_(), "struct mount", "mnt")
+        dentry = path.dentry.read_()
+        found: list[tuple[Any, Any, bytes]] = []
+        for _ in range(_DEPTH_MAX):
+            here = mount, dentry
+            # What is mounted has the name of the place where it is.
+            for _ in range(_MOUNTS_MAX):
+                at_top = mount.mnt_parent == mount
+                if self._is_root(mount, dentry) or dentry != mount.mnt.mnt_root or at_top:
+                    break
+                mount, dentry = mount.mnt_parent.read_(), mount.mnt_mountpoint.read_()
+            if self._is_root(mount, dentry) or dentry == mount.mnt.mnt_root:
+                break
+            found.append((*here, dentry.d_name.name.string_()))
+            # A pipe's and a memfd's is in no directory.
+            if dentry.d_parent == dentry:
+                break
+            dentry = dentry.d_parent.read_()
+        else:
+            raise InspectError("the path of a file makes no sense")
+        nodes = [self.root]
+        for mount, dentry, name in reversed(found):
+            nodes.append(nodes[-1].below(name, mount, dentry))
+        return nodes
+
+    def _is_root(self, mount: Any, dentry: Any) -> bool:
+        return bool(mount == self.root.mount and dentry == self.root.dentry)
+
+
+def _title(node: Node) -> str:
+    """What the link of an open file says."""
+    for kind, name in ((stat.S_ISFIFO, "pipe"), (stat.S_ISSOCK, "socket")):
+        if kind(node.mode) and node.file_system in ("pipefs", "sockfs"):
+            return f"{name}:[{node.file.number}]"
+    return node.path + (_DELETED if node.is_deleted else "")
+
+
+def _node(path: str, place: Any) -> Node:
+    """The ``struct path`` *place*."""
+    return Node(path, container_of(place.mnt.read_(), "struct mount", "mnt"), place.dentry.read_())
+
+
 class Files:
     """A machine's files. *layers* are those it was started with, the lowest first."""
 
@@ -98,21 +284,63 @@ class Files:
         if not 0 <= file.size <= limit:
             raise InspectError(f"{file.path} has {file.size:,} bytes, and {limit:,} are the limit")
         kind = file.file_system
-        if kind in ("tmpfs", "ramfs", "rootfs"):
+        if kind in _IN_MEMORY:
             return self._cached(file)
         if kind == "erofs":
             layer = self._layer(file)
             return layer.read(layer.inode(self._erofs_number(file)), limit)
         raise InspectError(f"{file.path} is in a file system of the kind {kind}")
 
-    def read_path(self, root: Any, path: str, limit: int = LIMIT) -> bytes:
-        """What is in the file at *path*, from the ``struct path`` *root*; links are followed.
+    def read_path(self, view: "View", path: str, limit: int = LIMIT) -> bytes:
+        """What is in the file at *path*, as *view* has it; links are followed.
 
         :raises NoSuchFile: if there is none.
         :raises InspectError: as `read` does.
         """
-        places = [(container_of(root.mnt.read_(), "struct mount", "mnt"), root.dentry.read_())]
-        names: list[str] = []
+        return self._content(self.find(view, path), limit)
+
+    def list_path(self, view: "View", path: str, *, recursive: bool = False) -> list[Entry]:
+        """What is in the directory at *path*, in order of the names; or *path*, if it is none.
+
+        :param recursive: also what is in the directories there, each after its own entry.
+        :raises NoSuchFile: if there is none.
+        :raises InspectError: if it is in a file system that is not kept in memory.
+        """
+        opened = _OPEN_FILES.fullmatch(path)
+        if opened is not None:
+            return self._list_open(view, opened[1])
+        node = self.find(view, path)
+        if not stat.S_ISDIR(node.mode):
+            return [self._entry(node)]
+        found: list[Entry] = []
+        # The next one is the last.
+        todo = sorted(self._children(node), key=lambda child: child.path, reverse=True)
+        while todo:
+            child = todo.pop()
+            if len(found) >= _LISTED_MAX:
+                raise InspectError(f"{path}: there are more than {_LISTED_MAX:,} files")
+            found.append(self._entry(child))
+            if recursive and stat.S_ISDIR(child.mode) and child.listed:
+                below = self._children(child)
+                todo += sorted(below, key=lambda node: node.path, reverse=True)
+        return found
+
+    def _list_open(self, view: "View", name: str) -> list[Entry]:
+        """What /proc/*name*/fd has in it."""
+        found = view.open_numbers(name)
+        if found is None:
+            raise NoSuchFile(f"there is no process {name}")
+        return [
+            Entry(f"/proc/{name}/fd/{number}", stat.S_IFLNK | 0o700, 64, _title(node))
+            for number, node in found
+        ]
+
+    def find(self, view: "View", path: str) -> "Node":
+        """The file at *path*, as *view* has it; links are followed.
+
+        :raises NoSuchFile: if there is none.
+        """
+        nodes = [view.root] if path.startswith("/") else view.working_directory()
         rest = path.split("/")[::-1]
         links = 0
         while rest:
@@ -121,40 +349,124 @@ class Files:
                 continue
             if name == "..":
                 # The root's parent is the root.
-                if names:
-                    places.pop()
-                    names.pop()
+                if len(nodes) > 1:
+                    nodes.pop()
                 continue
-            found = self._child(*places[-1], name)
+            here = nodes[-1]
+            if here.file_system == "proc" and here.is_mount:
+                target = self._of_process(view, name, rest)
+                if target is not None:
+                    nodes = target
+                    continue
+            found = self._child(here, name)
             if found is None:
-                # Of an input the kernel knows the names that were asked for; a layer has them all.
-                return self._from_layers("/".join(["", *names, name, *rest[::-1]]), limit)
-            file = File("/".join(["", *names, name]), found[1].d_inode.read_())
-            if stat.S_ISLNK(file.mode):
+                return self._deleted(view, path)
+            if stat.S_ISLNK(found.mode):
                 links += 1
                 if links > _LINKS_MAX:
                     raise InspectError(f"{path}: too many links")
-                target = self._target(file)
-                if target.startswith("/"):
-                    del places[1:], names[:]
-                rest += target.split("/")[::-1]
+                text = self._target(found)
+                if text.startswith("/"):
+                    del nodes[1:]
+                    nodes[0] = view.root
+                rest += text.split("/")[::-1]
             else:
-                places.append(found)
-                names.append(name)
-        return self.read(File("/".join(["", *names]), places[-1][1].d_inode.read_()), limit)
+                nodes.append(found)
+        return nodes[-1]
 
-    def _child(self, mount: Any, directory: Any, name: str) -> tuple[Any, Any] | None:
-        """The mount and the dentry of *name* in *directory*, if the kernel has it in its cache."""
+    def _of_process(self, view: "View", name: str, rest: list[str]) -> "list[Node] | None":
+        """What /proc/*name* and some of *rest*, the next names being the last, stand for.
+
+        These links are not where their text says, but at what a process has.
+        """
+        match rest[::-1]:
+            case ["fd", number, *_] if number.isascii() and number.isdigit():
+                count, kind = 2, number
+            case [("cwd" | "root" | "exe") as kind, *_]:
+                count = 1
+            case _:
+                return None
+        found = view.of_process(name, kind)
+        if found is not None:
+            del rest[-count:]
+        return found
+
+    def _deleted(self, view: "View", path: str) -> "Node":
+        """The file that *path* was the name of, if somebody still has it open."""
+        name = path.removesuffix(_DELETED)
+        if name != path:
+            for node in view.open_files():
+                if node.path == name and node.is_deleted:
+                    return node
+        raise NoSuchFile(f"there is no {path}")
+
+    def _content(self, node: "Node", limit: int) -> bytes:
+        if node.layer is not None and node.inode is not None:
+            if not stat.S_ISREG(node.mode):
+                raise InspectError(f"{node.path} is no regular file")
+            if node.size > limit:
+                raise InspectError(
+                    f"{node.path} has {node.size:,} bytes, and {limit:,} are the limit"
+                )
+            return node.layer.read(node.inode, limit)
+        return self.read(node.file, limit)
+
+    def _entry(self, node: "Node") -> Entry:
+        target = None
+        if stat.S_ISLNK(node.mode):
+            target = "?" if node.file_system == "proc" else self._target(node)
+        return Entry(node.path, node.mode, node.size, target)
+
+    def _children(self, node: "Node") -> "Iterator[Node]":
+        """What is in the directory *node*.
+
+        :raises InspectError: if its file system makes files when they are asked for.
+        """
+        if not node.listed:
+            raise InspectError(f"{node.path} is in a file system of the kind {node.file_system}")
+        cached: dict[bytes, Node] = {}
+        if node.dentry is not None:
+            for name, dentry in self._dentries(node.dentry):
+                cached[name] = node.below(name, *self._mounted(node.mount, dentry))
+        if node.file_system == "erofs":
+            # Of an input the kernel knows the names that were asked for; a layer has them all.
+            layer, inode = self._in_layer(node)
+            for name, number in layer.entries(inode):
+                if name not in (b".", b"..") and name not in cached:
+                    yield node.in_layer(name, layer, layer.inode(number))
+        yield from cached.values()
+
+    def _in_layer(self, node: "Node") -> tuple[Layer, Inode]:
+        if node.layer is not None and node.inode is not None:
+            return node.layer, node.inode
+        layer = self._layer(node.file)
+        return layer, layer.inode(self._erofs_number(node.file))
+
+    def _child(self, node: "Node", name: str) -> "Node | None":
+        """*name* in *node*; None if there is none, or that is no directory."""
         wanted = name.encode(errors="surrogateescape")
+        if not stat.S_ISDIR(node.mode):
+            return None
+        if node.dentry is not None:
+            for found, dentry in self._dentries(node.dentry):
+                if found == wanted:
+                    return node.below(wanted, *self._mounted(node.mount, dentry))
+        if node.file_system == "erofs":
+            layer, inode = self._in_layer(node)
+            below = layer.lookup(inode, name)
+            return None if below is None else node.in_layer(wanted, layer, below)
+        return None
+
+    def _dentries(self, directory: Any) -> Iterator[tuple[bytes, Any]]:
+        """The names in *directory* that the kernel has in its cache, with their dentries."""
         children = hlist_for_each_entry(
             "struct dentry", directory.d_children.address_of_(), "d_sib"
         )
         for count, child in enumerate(children):
             if count >= _NAMES_MAX:
                 raise InspectError("a directory's names make no sense")
-            if child.d_name.name.string_() == wanted and child.d_inode and child.d_hash.pprev:
-                return self._mounted(mount, child.read_())
-        return None
+            if child.d_inode and child.d_hash.pprev:
+                yield child.d_name.name.string_(), child.read_()
 
     def _mounted(self, mount: Any, place: Any) -> tuple[Any, Any]:
         """What is mounted on the dentry *place* in *mount*, or these two."""
@@ -174,27 +486,17 @@ class Files:
                 break
         return mount, place
 
-    def _target(self, file: File) -> str:
-        if file.file_system == "erofs":
-            layer = self._layer(file)
-            target = layer.read(layer.inode(self._erofs_number(file)), PAGE)
-        elif file.inode.i_link:
-            target = file.inode.i_link.string_()
+    def _target(self, node: "Node") -> str:
+        if node.file_system == "erofs":
+            layer, inode = self._in_layer(node)
+            target = layer.read(inode, PAGE)
+        elif node.file.inode.i_link:
+            target = node.file.inode.i_link.string_()
+        elif node.file_system in _IN_MEMORY:
+            target = self._cached(node.file).rstrip(b"\0")
         else:
-            target = self._cached(file).rstrip(b"\0")
+            raise InspectError(f"{node.path} is in a file system of the kind {node.file_system}")
         return target.decode(errors="surrogateescape")
-
-    def _from_layers(self, path: str, limit: int) -> bytes:
-        for number in range(len(self._paths)):
-            layer = self._open(number)
-            try:
-                inode = layer.find(path)
-            except NoSuchFile:
-                continue
-            if not stat.S_ISREG(inode.mode):
-                raise InspectError(f"{path} is no regular file")
-            return layer.read(inode, limit)
-        raise NoSuchFile(f"there is no {path}")
 
     def _open(self, number: int) -> Layer:
         if number not in self._layers:

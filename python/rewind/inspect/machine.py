@@ -11,8 +11,8 @@ from drgn.helpers.linux.pid import for_each_task
 from drgn.helpers.linux.sched import task_state_to_char
 
 from rewind.inspect import InspectError, NoSuchTask
-from rewind.inspect.answers import Frame, Task, Wait
-from rewind.inspect.files import LIMIT, Files
+from rewind.inspect.answers import Entry, Frame, Task, Wait
+from rewind.inspect.files import LIMIT, Files, View
 from rewind.inspect.kernel import Kernel
 from rewind.inspect.memory import USER_END, Memory
 from rewind.inspect.process import PT_REGS, Process
@@ -192,6 +192,16 @@ class Machine:
         _, task = self._task(tid)
         return self._process(tid, task).frames(self._user_registers(task))
 
+    @_sensible
+    def variable(self, tid: int, address: int) -> str | None:
+        """The variable at *address* of the thread *tid*'s program; see `Process.variable`.
+
+        :raises NoSuchTask: if there is no such thread.
+        :raises InspectError: if it is in no program.
+        """
+        _, task = self._task(tid)
+        return self._process(tid, task).variable(address)
+
     def _process(self, tid: int, task: Any) -> Process:
         mm = task.mm.read_()
         if not mm:
@@ -260,16 +270,39 @@ class Machine:
     # --- files
 
     @_sensible
-    def read_file(self, path: str, limit: int = LIMIT) -> bytes:
-        """What is in the file at *path*, as the job's first process sees it.
+    def read_file(self, path: str, limit: int = LIMIT, pid: int | None = None) -> bytes:
+        """What is in the file at *path*, as the process *pid*, or the job's first one, sees it.
 
         :raises NoSuchFile: if there is none.
+        :raises NoSuchTask: if there is no such process.
         :raises InspectError: if it has more than *limit* bytes, or is no file with content.
         """
-        for _, task in self._tasks().values():
-            if task.fs:
-                return self._files.read_path(task.fs.root.address_of_(), path, limit)
-        raise InspectError("no process is left that has a root directory")
+        return self._files.read_path(self._view(pid), path, limit)
+
+    @_sensible
+    def list_files(self, path: str, pid: int | None = None, recursive: bool = False) -> list[Entry]:
+        """What is in the directory at *path*, as the process *pid*, or the job's first, sees it.
+
+        See `rewind.inspect.files.Files.list_path`; it raises what `read_file` does.
+        """
+        return self._files.list_path(self._view(pid), path, recursive=recursive)
+
+    def _view(self, pid: int | None) -> View:
+        tasks = {tid: thing for tid, (_, thing) in self._tasks().items()}
+        found = [
+            (task, thing)
+            for task, thing in self._tasks().values()
+            if pid is None or task.pid == pid
+        ]
+        for _, thing in found:
+            if thing.fs:
+                return View(thing, tasks)
+        if pid is None:
+            raise InspectError("no process is left that has a root directory")
+        if found:
+            raise InspectError(f"process {pid} has ended: it has no files any more")
+        there = ", ".join(map(str, sorted({task.pid for task, _ in self._tasks().values()})))
+        raise NoSuchTask(f"there is no process {pid} at this step; there are {there}")
 
 
 _CPU_NAMES = {

@@ -20,6 +20,9 @@ from drgn import (
     Object,
     Platform,
     Program,
+    SymbolKind,
+    TypeKind,
+    sizeof,
 )
 from drgn.helpers.linux.mm import for_each_vma
 
@@ -48,6 +51,10 @@ _PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
 _SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
 _PT_LOAD = 1
 _PF_EXEC = 1
+
+_MEMBERS_MAX = 32
+"""Structures in one another."""
+_LIBRARY_TYPES = ("pthread_", "sem_t", "mutex", "condition_variable", "__gthread", "__pthread")
 
 _STORE = "/nix/store/"
 _ASSEMBLY = (".S", ".s", ".asm", ".sx")
@@ -199,6 +206,32 @@ class Process:
         if key not in self._content:
             self._content[key] = self._files.read(file)
         return self._content[key]
+
+    def variable(self, address: int) -> str | None:
+        """The variable at *address*, as ``name``, ``name.member[3]`` or ``name+0x10``.
+
+        None if there is none, or nothing tells of it: such as of one on a stack, or that was
+        allocated.
+        """
+        program = self._load()
+        try:
+            symbol = program.symbol(address)
+        except LookupError:
+            return None
+        if symbol.kind not in (SymbolKind.OBJECT, SymbolKind.TLS, SymbolKind.COMMON):
+            return None
+        name = qualified(symbol.name) or symbol.name
+        offset = address - symbol.address
+        try:
+            variable = program.variable(symbol.name)
+            if variable.address_ == symbol.address:
+                path, offset = _member(variable.type_, offset)
+                name += path
+        # There is no DWARF of it, or drgn raises Exception itself for what is wrong with it: the
+        # symbol says enough.
+        except Exception:
+            offset = address - symbol.address
+        return name + (f"+{offset:#x}" if offset else "")
 
     # --- stacks
 
@@ -420,6 +453,35 @@ class Process:
         return not file.is_input or (
             self.executable is not None and int(file.inode) == int(self.executable.inode)
         )
+
+
+def _member(kind: Any, offset: int) -> tuple[str, int]:
+    """What is at *offset* in the type *kind*, and the rest of the offset.
+
+    What is inside of the C library's own types has no name for those who use them.
+    """
+    path = ""
+    for _ in range(_MEMBERS_MAX):
+        while kind.kind == TypeKind.TYPEDEF and not kind.name.startswith(_LIBRARY_TYPES):
+            kind = kind.type
+        if kind.kind == TypeKind.ARRAY and kind.length and sizeof(kind.type):
+            number, offset = divmod(offset, sizeof(kind.type))
+            path += f"[{number}]"
+            kind = kind.type
+            continue
+        if kind.kind not in (TypeKind.STRUCT, TypeKind.CLASS) or (kind.tag or "").startswith(
+            _LIBRARY_TYPES
+        ):
+            break
+        for member in kind.members:
+            begin = member.offset
+            if begin <= offset < begin + sizeof(member.type):
+                path += f".{member.name}" if member.name else ""
+                kind, offset = member.type, offset - begin
+                break
+        else:
+            break
+    return path, offset
 
 
 def _mappings(mm: Any) -> Iterator[Mapping]:

@@ -7,8 +7,10 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from drgn import cast
 from drgn.helpers.linux.fs import fget, for_each_file
 from drgn.helpers.linux.list import list_for_each_entry
+from drgn.helpers.linux.rbtree import rbtree_inorder_for_each_entry
 
 from rewind.inspect.answers import Wait
 from rewind.inspect.files import File, of_file
@@ -27,12 +29,14 @@ _PERTURBED = "lose_cpu"
 """The driver's function in which a task sleeps that a schedule made lose the CPU."""
 
 _FUTEX_COMMAND = 0x7F
+_FUTEX_PRIVATE = 0x80
+_FUTEX_WAIT_BITSET = 9
 _FUTEX_LOCKS = frozenset({6, 11, 13})
 """FUTEX_LOCK_PI, WAIT_REQUEUE_PI and LOCK_PI2: the value has the owner's number in it."""
 _FUTEX_TID = 0x3FFF_FFFF
 _FUTEX_WAITERS = 0x8000_0000
 """In the value of locks that have the owner's number: robust mutexes, and those of the kernel."""
-_FUTEX_WAITS = frozenset({0, 9})
+_FUTEX_WAITS = frozenset({0, _FUTEX_WAIT_BITSET})
 _MUTEX = struct.Struct("<IIIIi")
 """glibc's pthread_mutex_t on x86_64: lock, count, owner, users, kind."""
 _MUTEX_CONTENDED = 2
@@ -100,8 +104,10 @@ class Waits:
             return wait
         if value & _FUTEX_WAITERS and value & _FUTEX_TID in siblings:
             return _held(wait, "mutex", value & _FUTEX_TID)
-        if value == expected and value in siblings and value > _MUTEX_CONTENDED:
-            # A thread's own number is where the kernel writes 0 when it ends.
+        # A thread's own number is where the kernel writes 0 when it ends, and wakes who waits for
+        # that in any process.
+        end = command == _FUTEX_WAIT_BITSET and not operation & _FUTEX_PRIVATE
+        if value == expected and value in siblings and (end or value > _MUTEX_CONTENDED):
             return wait.evolve(what=f"for the end of thread {value}", who=(value,))
         if value == _MUTEX_CONTENDED:
             try:
@@ -185,6 +191,45 @@ class Waits:
             what="for " + ("; ".join(names) or "time to pass"), who=tuple(sorted(who))
         )
 
+    def _epoll(self, task: Any, wait: Wait, read: Read) -> Wait:
+        file = _file_at(task, wait.arguments[0])
+        if file is None or of_file(file).file_system != "anon_inodefs":
+            return wait
+        poll = cast("struct eventpoll *", file.private_data)
+        names = []
+        who: set[int] = set()
+        items = rbtree_inorder_for_each_entry(
+            "struct epitem", poll.rbr.rb_root.address_of_(), "rbn"
+        )
+        for item in itertools.islice(items, POLLED_MAX):
+            what, others = self._other_end(item.ffd.file, bool(int(item.event.events) & 1))
+            names.append(what)
+            who |= set(others)
+        return wait.evolve(
+            what="for " + ("; ".join(names) or "time to pass"), who=tuple(sorted(who))
+        )
+
+    def _select(self, task: Any, wait: Wait, read: Read) -> Wait:
+        count = min(wait.arguments[0], 8 * POLLED_MAX)
+        names = []
+        who: set[int] = set()
+        for address, reads in ((wait.arguments[1], True), (wait.arguments[2], False)):
+            if not address:
+                continue
+            try:
+                bits = int.from_bytes(read(address, -(-count // 8)), "little")
+            except Fault:
+                return wait
+            for number in range(count):
+                file = _file_at(task, number) if bits >> number & 1 else None
+                if file is not None:
+                    what, others = self._other_end(file, reads)
+                    names.append(what)
+                    who |= set(others)
+        return wait.evolve(
+            what="for " + ("; ".join(names) or "time to pass"), who=tuple(sorted(who))
+        )
+
     def _signal(self, task: Any, wait: Wait, read: Read) -> Wait:
         return wait.evolve(what="for a signal")
 
@@ -231,6 +276,8 @@ _KINDS: dict[str, Callable[[Waits, Any, Wait, Read], Wait]] = {
         Waits._file,
     ),
     **dict.fromkeys(("poll", "ppoll"), Waits._poll),
+    **dict.fromkeys(("epoll_wait", "epoll_pwait", "epoll_pwait2"), Waits._epoll),
+    **dict.fromkeys(("select", "pselect6"), Waits._select),
     **dict.fromkeys(("pause", "rt_sigsuspend", "rt_sigtimedwait"), Waits._signal),
     **dict.fromkeys(("nanosleep", "clock_nanosleep"), Waits._time),
 }

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewind.inspect import InspectError, NoSuchFile, NoSuchTask
-from rewind.inspect.answers import Frame, KernelPlaces, Task
+from rewind.inspect.answers import Entry, Frame, KernelPlaces, Task
 from rewind.inspect.memory import Memory
 from rewind.inspect.registers import Registers
 
@@ -105,10 +105,19 @@ class Inspector:
         """The stack of the thread *tid*; see `Machine.frames`."""
         return [Frame.from_data(data) for data in self._ask("frames", tid)]
 
-    def read_file(self, path: str, limit: int) -> bytes:
+    def variable(self, tid: int, address: int) -> str | None:
+        """The variable at an address of a thread's program; see `Machine.variable`."""
+        name: str | None = self._ask("variable", tid, address)
+        return name
+
+    def read_file(self, path: str, limit: int, pid: int | None = None) -> bytes:
         """What is in a file of the guest; see `Machine.read_file`."""
-        size = self._ask("read_file", path, limit)
+        size = self._ask("read_file", path, limit, pid)
         return self._receive(size, time.monotonic() + self._time_limit)
+
+    def list_files(self, path: str, pid: int | None = None, recursive: bool = False) -> list[Entry]:
+        """What is in a directory of the guest; see `Machine.list_files`."""
+        return [Entry.from_data(data) for data in self._ask("list_files", path, pid, recursive)]
 
     def close(self) -> None:
         """End the worker; it can be used again."""
@@ -269,8 +278,14 @@ class _Worker:
     def frames(self, tid: int) -> list[dict[str, Any]]:
         return [frame.to_data() for frame in self._looked_at().frames(tid)]
 
-    def read_file(self, path: str, limit: int) -> bytes:
-        return self._looked_at().read_file(path, limit)
+    def variable(self, tid: int, address: int) -> str | None:
+        return self._looked_at().variable(tid, address)
+
+    def read_file(self, path: str, limit: int, pid: int | None) -> bytes:
+        return self._looked_at().read_file(path, limit, pid)
+
+    def list_files(self, path: str, pid: int | None, recursive: bool) -> list[dict[str, Any]]:
+        return [entry.to_data() for entry in self._looked_at().list_files(path, pid, recursive)]
 
     def _looked_at(self) -> "Machine":
         if self._machine is None:
@@ -289,7 +304,9 @@ def main(descriptor: int) -> None:
         "places": worker.places,
         "tasks": worker.tasks,
         "frames": worker.frames,
+        "variable": worker.variable,
         "read_file": worker.read_file,
+        "list_files": worker.list_files,
     }
     with socket.socket(fileno=descriptor) as connection:
         files: list[int] = []

@@ -6,7 +6,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/select.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,6 +18,10 @@
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t other = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+static struct {
+	long other;
+	pthread_mutex_t locks[2];
+} many[3];
 static pthread_t owner;
 static int pipes[2], full[2];
 
@@ -70,6 +76,32 @@ static void *poll_pipe(void *unused)
 	return unused;
 }
 
+static void *poll_by_epoll(void *unused)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	int poll = epoll_create1(0);
+
+	epoll_ctl(poll, EPOLL_CTL_ADD, pipes[0], &event);
+	epoll_wait(poll, &event, 1, -1); /* waits: epoll */
+	return unused;
+}
+
+static void *poll_by_select(void *unused)
+{
+	fd_set polled;
+
+	FD_ZERO(&polled);
+	FD_SET(full[1], &polled);
+	select(full[1] + 1, NULL, &polled, NULL, NULL); /* waits: select */
+	return unused;
+}
+
+static void *lock_of_many(void *unused)
+{
+	pthread_mutex_lock(&many[2].locks[1]); /* waits: many */
+	return unused;
+}
+
 static void *sleep_long(void *unused)
 {
 	nanosleep(&(struct timespec){ .tv_sec = 1000 }, NULL); /* waits: sleep */
@@ -118,6 +150,10 @@ int main(void)
 	start("reader", read_pipe);
 	start("writer", write_pipe);
 	start("poll", poll_pipe);
+	start("epoll", poll_by_epoll);
+	start("select", poll_by_select);
+	pthread_mutex_lock(&many[2].locks[1]);
+	start("many", lock_of_many);
 	start("sleep", sleep_long);
 	MARK("all wait"); /* at all wait */
 	_exit(0);

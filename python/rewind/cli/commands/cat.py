@@ -8,6 +8,7 @@ from rewind.cli import params
 from rewind.cli.commands.events import check_position
 from rewind.cli.errors import Failure
 from rewind.cli.output import warn
+from rewind.cli.params import Whole
 from rewind.cli.runs import Run
 from rewind.cli.stopped import stopped
 from rewind.formats.schedule import Position
@@ -24,20 +25,23 @@ ABSENT = 3
 @params.run_argument
 @click.argument("position", metavar="STEP[+N]", type=params.PositionType())
 @click.argument("path")
-def command(run: Run, position: Position, path: str) -> int:
-    """The file PATH as RUN's processes saw it at STEP.
+@click.option("--pid", type=Whole(1), metavar="PID", help="A process; else the job's first.")
+def command(run: Run, position: Position, path: str, pid: int | None) -> int:
+    """The file PATH as RUN's processes saw it at STEP, or N instructions later.
 
     It is read from the memory of the machine, which is made again up to there: also a file that
-    was changed or deleted later, or that is of no output. PATH is absolute. The exit status is 3 if
+    was changed or deleted later, or that is of no output. With --pid it is what that process sees,
+    and PATH may be relative to where it works. What somebody still had open when it had no name any
+    more is /proc/PID/fd/N, or its old name with " (deleted)" behind it. The exit status is 3 if
     there was no such file.
     """
-    if not path.startswith("/"):
+    if pid is None and not path.startswith("/"):
         raise Failure(f"{path!r} is no absolute path, such as /build/source/Makefile")
     with TraceReader(run.trace) as reader:
         check_position(reader, position)
     with stopped(run, position) as inspector:
         try:
-            content = inspector.read_file(path, LIMIT)
+            content = inspector.read_file(path, LIMIT, pid)
         except NoSuchFile:
             warn(f"there was no {path} at {position}")
             return ABSENT

@@ -8,12 +8,14 @@ import click
 
 from rewind.analysis import render
 from rewind.cli import params
-from rewind.cli.commands.events import step_range
+from rewind.cli.commands.events import check_position, step_range
+from rewind.cli.errors import Failure
 from rewind.cli.output import say_json, table
 from rewind.cli.processes import Process, history
 from rewind.cli.runs import Run
 from rewind.formats.schedule import Position
 from rewind.formats.trace import TraceReader
+from rewind.inspect.answers import Task
 
 
 def tree(processes: list[Process], parents: dict[int, int | None]) -> Iterator[tuple[int, Process]]:
@@ -37,10 +39,22 @@ def tree(processes: list[Process], parents: dict[int, int | None]) -> Iterator[t
 
 @click.command("ps")
 @params.run_argument
-@click.argument("position", metavar="[STEP]", required=False, type=params.PositionType())
+@click.argument("position", metavar="[STEP[+N]]", required=False, type=params.PositionType())
+@click.option("--all", "every", is_flag=True, help="What the kernel knows: what threads wait for.")
 @params.json_option
-def command(run: Run, position: Position | None, as_json: bool) -> None:
-    """RUN's processes: all that there were, or those at STEP and what their threads do."""
+def command(run: Run, position: Position | None, every: bool, as_json: bool) -> None:
+    """RUN's processes: all that there were, or those at STEP and what their threads do.
+
+    With --all it is read from the machine, which is made again up to there: what each thread that
+    waits is waiting for, and who can end that.
+    """
+    if every:
+        if position is None:
+            raise Failure(
+                "--all needs a STEP: what threads wait for is read from the machine there"
+            )
+        _from_machine(run, position, as_json)
+        return
     with TraceReader(run.trace) as reader:
         step = None if position is None else step_range(reader, None, position)[1]
         found = history(reader, step)
@@ -56,6 +70,52 @@ def command(run: Run, position: Position | None, as_json: bool) -> None:
         _all(tree(processes, parents))
     else:
         _living(tree(processes, parents))
+
+
+def _from_machine(run: Run, position: Position, as_json: bool) -> None:
+    """The threads at *position*, by the kernel's own structures."""
+    # Most calls of this command do without.
+    from rewind.cli.standing import named, state
+    from rewind.cli.stopped import stopped
+
+    with TraceReader(run.trace) as reader:
+        check_position(reader, position)
+        found = history(reader, step_range(reader, None, position)[1])
+    commands = {process.pid: process.command for process in found.processes}
+    with stopped(run, position) as machine:
+        tasks = [named(machine, task) for task in machine.tasks()]
+    if as_json:
+        say_json([{**task.to_data(), "command": commands.get(task.pid)} for task in tasks])
+        return
+    depths: dict[int, int] = {}
+    children: dict[int, list[Task]] = {}
+    for task in tasks:
+        if task.tid == task.pid:
+            children.setdefault(task.parent, []).append(task)
+    pids = {task.pid for task in tasks}
+    roots = [task for parent, below in children.items() if parent not in pids for task in below]
+    order: list[int] = []
+    stack = [(0, task) for task in reversed(roots)]
+    while stack:
+        depth, task = stack.pop()
+        if task.pid not in depths:
+            depths[task.pid] = depth
+            order.append(task.pid)
+            stack += [(depth + 1, child) for child in reversed(children.get(task.pid, []))]
+    lines = []
+    for pid in [*order, *sorted(pids - depths.keys())]:
+        for task in tasks:
+            if task.pid == pid:
+                first = task.tid == pid
+                lines.append(
+                    (
+                        "  " * depths.get(pid, 0) + render.task(pid, task.tid),
+                        render.plain(task.name),
+                        state(task),
+                        commands.get(pid, "") if first else "",
+                    )
+                )
+    table(("task", "name", "state", "command"), lines)
 
 
 def _data(process: Process) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import click
 from rewind.analysis import render
 from rewind.analysis.lanes import READY, RUNS, STATES, History, Lane, history, step_at
 from rewind.cli import params
-from rewind.cli.commands.events import step_range
+from rewind.cli.commands.events import check_position, step_range
 from rewind.cli.errors import Failure
 from rewind.cli.lanes import LEGEND, PERTURBED, Axis, coloured, draw, idle, ruler
 from rewind.cli.output import console, count, say, say_json, span
@@ -52,6 +52,7 @@ class Window:
 
 @click.command("threads")
 @params.run_argument
+@click.argument("position", metavar="[STEP[+N]]", required=False, type=params.PositionType())
 @click.option("--from", "first", type=params.PositionType(), help="Begin there: STEP or STEP+N.")
 @click.option("--to", "last", type=params.PositionType(), help="End there, included.")
 @click.option(
@@ -61,6 +62,7 @@ class Window:
 @params.json_option
 def command(
     run: Run,
+    position: Position | None,
     first: Position | None,
     last: Position | None,
     programs: tuple[str, ...],
@@ -69,6 +71,8 @@ def command(
 ) -> None:
     """Who had the CPU in RUN: a lane a thread, time from left to right.
 
+    With STEP it is what each thread does there: where it is in its program, and what it waits for.
+
     Shown are threads that ran or could have run, in the order in which they appeared; of many,
     those that ran longest. A time in which no thread of the job could run is drawn short. Above
     the lanes are steps, and below them what the schedule did to the run.
@@ -76,6 +80,11 @@ def command(
     With --program, the time is that from the program's start to its end, unless --from and --to
     say another one.
     """
+    if position is not None:
+        if (first, last) != (None, None) or every:
+            raise Failure("a STEP is one point of the run: --from, --to and --all don't go with it")
+        _standing(run, position, programs, as_json)
+        return
     with TraceReader(run.trace) as reader:
         if not reader.steps:
             raise Failure(f"{run.short} has no steps: there is nothing to show")
@@ -99,6 +108,33 @@ def command(
             say_json(_data(run, window, lanes, perturbations))
             return
         _show(reader, window, lanes, perturbations, found, every)
+
+
+def _standing(run: Run, position: Position, programs: Sequence[str], as_json: bool) -> None:
+    """What the threads do at *position*."""
+    # Most calls of this command do without.
+    from rewind.cli.standing import say_threads, threads
+    from rewind.cli.stopped import stopped
+
+    with TraceReader(run.trace) as reader:
+        check_position(reader, position)
+    with stopped(run, position) as machine:
+        tasks = machine.tasks()
+        if programs:
+            # A process is called as its first thread is.
+            names = {task.pid: task.name for task in tasks if task.tid == task.pid}
+            tasks = [
+                task
+                for task in tasks
+                if not {str(task.pid), task.name, names.get(task.pid)}.isdisjoint(programs)
+            ]
+            if not tasks:
+                raise Failure(f"there are no threads of {' or '.join(programs)} at {position}")
+        standing = threads(machine, tasks)
+    if as_json:
+        say_json({"position": str(position), "threads": [one.to_data() for one in standing]})
+    else:
+        say_threads(standing)
 
 
 def _is_of(lane: Lane, programs: Sequence[str]) -> bool:

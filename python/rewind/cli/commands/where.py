@@ -2,13 +2,12 @@
 
 import os
 from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import attrs
 import click
 
-from rewind.analysis import render
 from rewind.analysis.render import plain
 from rewind.cli import nix, params
 from rewind.cli.commands.events import check_position
@@ -16,6 +15,7 @@ from rewind.cli.errors import Failure
 from rewind.cli.output import say, say_json
 from rewind.cli.params import Whole
 from rewind.cli.runs import Run
+from rewind.cli.standing import named, say_threads, state, threads, title
 from rewind.cli.stopped import find_debug_outputs, stopped
 from rewind.formats.schedule import Position
 from rewind.formats.trace import TraceReader
@@ -29,15 +29,6 @@ CALLERS = 8
 """Callers that are shown if it is not said how many."""
 SOURCE_LIMIT = 16 << 20
 """Bytes of a source file."""
-
-
-_STATES = {
-    "runs": "runs",
-    "ready": "could run",
-    "waits": "waits",
-    "stopped": "is stopped",
-    "ended": "has ended",
-}
 
 
 @attrs.frozen
@@ -80,8 +71,16 @@ def command(
         tasks = machine.tasks()
         chosen = _choose(tasks, tid)
         if chosen is None:
-            _all(machine, tasks, position, as_json)
+            standing = threads(machine, tasks)
+            if as_json:
+                say_json(
+                    {"position": str(position), "threads": [one.to_data() for one in standing]}
+                )
+            else:
+                say(f"no thread of the job has the CPU at step {position}")
+                say_threads(standing)
             return
+        chosen = named(machine, chosen)
         frames = machine.frames(chosen.tid)
         if find_debug_outputs(machine, frames):
             frames = machine.frames(chosen.tid)
@@ -97,7 +96,7 @@ def command(
     else:
         listed = {shown, *callers[:CALLERS]}
     for at in sorted(listed):
-        say(f"{'called from ' if at > shown else ''}#{at} {_title(frames[at])}")
+        say(f"{'called from ' if at > shown else ''}#{at} {title(frames[at])}")
         if at == shown:
             _say_source(excerpt, frames[at])
     if count is None and len(callers) > CALLERS:
@@ -125,26 +124,8 @@ def _frame(frames: Sequence[Frame], number: int | None) -> int:
 
 
 def _head(task: Task, position: Position) -> str:
-    state = "" if task.state == "runs" else f", {_state(task)},"
-    return f"process {task.pid} ({plain(task.name)}), thread {task.tid}{state} at step {position}"
-
-
-def _state(task: Task) -> str:
-    return f"waits {plain(task.wait.what)}" if task.wait else _STATES[task.state]
-
-
-def _title(frame: Frame) -> str:
-    """``deposit (bank.c:24)``, or as much of it as is known."""
-    if frame.line is not None and frame.file is not None:
-        name = plain(frame.function or "?")
-        return f"{name} ({plain(PurePosixPath(frame.file).name)}:{frame.line})"
-    name = frame.function or f"{frame.pc:#x}"
-    if frame.function is not None and frame.offset is not None:
-        name += f"+{frame.offset:#x}"
-    elif frame.module is not None and frame.address is not None:
-        name = f"{PurePosixPath(frame.module).name}+{frame.address:#x}"
-        return plain(name)
-    return plain(f"{name} in {PurePosixPath(frame.module).name}" if frame.module else name)
+    does = "" if task.state == "runs" else f", {state(task)},"
+    return f"process {task.pid} ({plain(task.name)}), thread {task.tid}{does} at step {position}"
 
 
 def _say_source(excerpt: Excerpt | None, frame: Frame) -> None:
@@ -176,34 +157,6 @@ def _excerpt(machine: Inspector, frame: Frame) -> Excerpt | None:
     first = max(frame.line - AROUND, 1)
     found = lines[first - 1 : frame.line + AROUND]
     return Excerpt(first, tuple(found)) if frame.line <= len(lines) else None
-
-
-def _all(machine: Inspector, tasks: Sequence[Task], position: Position, as_json: bool) -> None:
-    """Nothing of the job has the CPU: where each of its threads is."""
-    found: list[tuple[Task, list[Frame], str | None]] = []
-    for task in tasks:
-        try:
-            found.append((task, machine.frames(task.tid), None))
-        except InspectError as error:
-            found.append((task, [], str(error)))
-    if as_json:
-        threads = [
-            {**task.to_data(), "frames": [frame.to_data() for frame in frames], "why": why}
-            for task, frames, why in found
-        ]
-        say_json({"position": str(position), "threads": threads})
-        return
-    say(f"no thread of the job has the CPU at step {position}")
-    names = [render.task(task.pid, task.tid) for task in tasks]
-    width = max(map(len, names), default=0)
-    for name, (task, frames, why) in zip(names, found, strict=True):
-        here = place(frames)
-        line = f"{name:<{width}}  {plain(task.name)}: {_state(task)}"
-        if here is not None:
-            line += f", in {_title(here)}"
-        elif why is not None and task.state != "ended":
-            line += f" ({plain(why)})"
-        say(line)
 
 
 def _data(
