@@ -104,6 +104,42 @@ class Task:
 
 
 @attrs.frozen
+class Place:
+    """Something of a program's in its memory."""
+
+    address: int
+    size: int
+    type: str
+    """As C or C++ has it."""
+
+    def to_data(self) -> dict[str, Any]:
+        """It as what JSON can hold."""
+        return attrs.asdict(self)
+
+
+@attrs.frozen
+class Page:
+    """Bytes of a process's memory that are in one page."""
+
+    address: int
+    size: int
+    physical: int | None
+    """Where they are in the machine's memory; None if the page is not there: it was not touched."""
+    file: str | None = None
+    """The file that is mapped there, if one is, ..."""
+    offset: int = 0
+    """... and where in it they are."""
+    shared: bool = False
+    """Whether what is written there is the file's."""
+    anonymous: bool = False
+    """Whether the page is a process's, and not the file's."""
+
+    def to_data(self) -> dict[str, Any]:
+        """It as what JSON can hold."""
+        return attrs.asdict(self)
+
+
+@attrs.frozen
 class Frame:
     """A function's call, or one that was inlined into another's."""
 

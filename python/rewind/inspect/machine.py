@@ -11,7 +11,7 @@ from drgn.helpers.linux.pid import for_each_task
 from drgn.helpers.linux.sched import task_state_to_char
 
 from rewind.inspect import InspectError, NoSuchTask
-from rewind.inspect.answers import Entry, Frame, Task, Wait
+from rewind.inspect.answers import Entry, Frame, Page, Place, Task, Wait
 from rewind.inspect.files import LIMIT, Files, View
 from rewind.inspect.kernel import Kernel
 from rewind.inspect.memory import USER_END, Memory
@@ -201,6 +201,37 @@ class Machine:
         """
         _, task = self._task(tid)
         return self._process(tid, task).variable(address)
+
+    @_sensible
+    def evaluate(self, tid: int, text: str) -> Place:
+        """Where what the expression *text* names is in the memory of the thread *tid*.
+
+        :raises NoSuchTask: if there is no such thread.
+        :raises InspectError: if there is no such thing.
+        """
+        _, task = self._task(tid)
+        return self._process(tid, task).evaluate(text, self._user_registers(task))
+
+    @_sensible
+    def pages(self, tid: int, address: int, count: int) -> list[Page]:
+        """Where *count* bytes at *address* in the memory of the thread *tid* are.
+
+        :raises NoSuchTask: if there is no such thread.
+        :raises InspectError: if something of it is not mapped.
+        """
+        _, task = self._task(tid)
+        return list(self._process(tid, task).pages(address, count))
+
+    @_sensible
+    def kernel_symbol(self, address: int) -> str:
+        """The kernel's symbol that *address* is in.
+
+        :raises InspectError: if it is in none.
+        """
+        try:
+            return str(self._kernel.program.symbol(address).name)
+        except LookupError:
+            raise InspectError(f"{address:#x} is in none of the kernel's functions") from None
 
     def _process(self, tid: int, task: Any) -> Process:
         mm = task.mm.read_()

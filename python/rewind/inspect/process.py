@@ -5,6 +5,7 @@ names what it finds by their DWARF. It gets the files' content from us: of what 
 run from the guest's page cache, of inputs from the layers.
 """
 
+import contextlib
 import os
 import struct
 from bisect import bisect_right
@@ -27,7 +28,8 @@ from drgn import (
 from drgn.helpers.linux.mm import for_each_vma
 
 from rewind.inspect import InspectError
-from rewind.inspect.answers import Frame
+from rewind.inspect.answers import Frame, Page, Place
+from rewind.inspect.expression import evaluate
 from rewind.inspect.files import File, Files, of_file
 from rewind.inspect.kernel import Kernel
 from rewind.inspect.memory import PAGE, USER_END, AddressSpace, Fault
@@ -44,7 +46,9 @@ PT_REGS = (
 )
 """The kernel's ``struct pt_regs``, in order, 64 bits each."""
 
-_VM_READ, _VM_EXEC = 1, 4
+_VM_READ, _VM_EXEC, _VM_SHARED = 1, 4, 8
+_MAPPING_ANON = 1
+"""A bit of ``struct page``'s mapping."""
 
 _ELF = struct.Struct("<16sHHIQQQIHHHHHH")
 _PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
@@ -147,6 +151,7 @@ class Process:
         self, kernel: Kernel, files: Files, mm: Any, debug_directories: Sequence[Path] = ()
     ) -> None:
         assert kernel.memory is not None
+        self._kernel = kernel
         self._files = files
         self._debug_directories = debug_directories
         self._space = AddressSpace(kernel.memory, kernel.physical(int(mm.pgd)))
@@ -170,6 +175,97 @@ class Process:
         if at < 0 or address >= self.mappings[at].end:
             return None
         return self.mappings[at]
+
+    def pages(self, address: int, count: int) -> Iterator[Page]:
+        """Where in the machine's memory *count* bytes at *address* are, page by page.
+
+        :raises InspectError: if something of it is not mapped.
+        """
+        end = address + count
+        while address < end:
+            size = min(end, (address | (PAGE - 1)) + 1) - address
+            mapping = self.mapping(address)
+            if mapping is None:
+                raise InspectError(f"nothing is mapped at {address:#x}")
+            physical: int | None
+            try:
+                physical = self._space.translate(address)
+            except Fault:
+                physical = None
+            yield Page(
+                address,
+                size,
+                physical,
+                file=mapping.file.path if mapping.file else None,
+                offset=mapping.offset + address - mapping.start,
+                shared=bool(mapping.flags & _VM_SHARED),
+                anonymous=physical is not None and self._is_anonymous(physical),
+            )
+            address += size
+
+    def _is_anonymous(self, physical: int) -> bool:
+        program = self._kernel.program
+        kind = program.type("struct page")
+        base = int(self._kernel.variable("vmemmap_base"))
+        page = Object(program, kind, address=base + physical // PAGE * sizeof(kind))
+        head = int(page.compound_head)
+        if head & 1:
+            # One of several that are one.
+            page = Object(program, kind, address=head - 1)
+        return bool(int(page.mapping) & _MAPPING_ANON)
+
+    def evaluate(self, text: str, registers: Sequence[int]) -> Place:
+        """Where what *text* names is, for a thread that has the *registers*.
+
+        A local variable is one of the innermost call of the program's own code.
+
+        :raises InspectError: if there is no such thing in memory.
+        """
+        program = self._load()
+        here: Any = None
+        try:
+            trace = _trace(program, struct.pack(f"<{len(PT_REGS)}Q", *registers))
+            here = next((frame for frame in trace if self._is_own_code(frame)), None)
+        # drgn raises Exception itself. There are still the variables that are in no function.
+        except Exception as error:
+            self._distrust(str(error))
+            program = self._load()
+
+        def look_up(name: str) -> Any:
+            if here is not None:
+                with contextlib.suppress(KeyError):
+                    return here[name]
+            try:
+                return program.variable(name)
+            except LookupError:
+                found = self._symbol(program, name)
+                if found is not None:
+                    return found
+                why = next((one.why for one in self._modules.values() if one.own and one.why), None)
+                if why is None:
+                    raise
+                raise InspectError(f"no variable {name} is known: {why}") from None
+            # drgn raises Exception itself: of a thread-local, for one.
+            except Exception as error:
+                raise InspectError(f"it can't be said where {name} is: {error}") from None
+
+        return evaluate(text, look_up)
+
+    def _symbol(self, program: Program, name: str) -> Any:
+        """The variable *name* of a file without DWARF, as bytes; None if there is none."""
+        for symbol in program.symbols(name):
+            if symbol.kind == SymbolKind.OBJECT and symbol.size:
+                byte = program.int_type("char", 1, True)
+                kind = program.array_type(byte, symbol.size)
+                return Object(program, kind, address=symbol.address)
+        return None
+
+    def _is_own_code(self, frame: Any) -> bool:
+        try:
+            module = self._module(frame.pc)
+        except LookupError:
+            return False
+        return module is not None and module.own
 
     def read(self, address: int, count: int) -> bytes:
         """What the process would read.

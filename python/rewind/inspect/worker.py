@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewind.inspect import InspectError, NoSuchFile, NoSuchTask
-from rewind.inspect.answers import Entry, Frame, KernelPlaces, Task
+from rewind.inspect.answers import Entry, Frame, KernelPlaces, Page, Place, Task
 from rewind.inspect.memory import Memory
 from rewind.inspect.registers import Registers
 
@@ -104,6 +104,18 @@ class Inspector:
     def frames(self, tid: int) -> list[Frame]:
         """The stack of the thread *tid*; see `Machine.frames`."""
         return [Frame.from_data(data) for data in self._ask("frames", tid)]
+
+    def evaluate(self, tid: int, text: str) -> Place:
+        """Where something of the thread *tid*'s program is; see `Machine.evaluate`."""
+        return Place(**self._ask("evaluate", tid, text))
+
+    def pages(self, tid: int, address: int, count: int) -> list[Page]:
+        """Where memory of the thread *tid* is; see `Machine.pages`."""
+        return [Page(**data) for data in self._ask("pages", tid, address, count)]
+
+    def kernel_symbol(self, address: int) -> str:
+        """The kernel's function at *address*; see `Machine.kernel_symbol`."""
+        return str(self._ask("kernel_symbol", address))
 
     def variable(self, tid: int, address: int) -> str | None:
         """The variable at an address of a thread's program; see `Machine.variable`."""
@@ -278,6 +290,15 @@ class _Worker:
     def frames(self, tid: int) -> list[dict[str, Any]]:
         return [frame.to_data() for frame in self._looked_at().frames(tid)]
 
+    def evaluate(self, tid: int, text: str) -> dict[str, Any]:
+        return self._looked_at().evaluate(tid, text).to_data()
+
+    def pages(self, tid: int, address: int, count: int) -> list[dict[str, Any]]:
+        return [page.to_data() for page in self._looked_at().pages(tid, address, count)]
+
+    def kernel_symbol(self, address: int) -> str:
+        return self._looked_at().kernel_symbol(address)
+
     def variable(self, tid: int, address: int) -> str | None:
         return self._looked_at().variable(tid, address)
 
@@ -305,6 +326,9 @@ def main(descriptor: int) -> None:
         "tasks": worker.tasks,
         "frames": worker.frames,
         "variable": worker.variable,
+        "evaluate": worker.evaluate,
+        "pages": worker.pages,
+        "kernel_symbol": worker.kernel_symbol,
         "read_file": worker.read_file,
         "list_files": worker.list_files,
     }
