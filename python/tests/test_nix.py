@@ -200,3 +200,19 @@ def test_signals(programs: Programs, tmp_path: Path, number: signal.Signals) -> 
     assert err == b""
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_deriver(programs: Programs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Only one that is still there."""
+    monkeypatch.setattr(nix, "STORE", tmp_path)
+    made = tmp_path / "a.drv"
+    made.touch()
+    programs("nix-store", f"print('{made}')")
+    assert nix.deriver(Path("/nix/store/a")) == made
+    made.unlink()
+    assert nix.deriver(Path("/nix/store/a")) is None
+    programs("nix-store", "print('unknown-deriver')")
+    assert nix.deriver(Path("/nix/store/a")) is None
+    programs("nix-store", "sys.stderr.write(\"error: path '/x' is not valid\\n\"); sys.exit(1)")
+    with pytest.raises(nix.NixFailure, match="path '/x' is not valid"):
+        nix.deriver(Path("/x"))

@@ -214,6 +214,18 @@ def path_info(paths: Sequence[Path]) -> dict[Path, PathInfo]:
     }
 
 
+def deriver(path: Path) -> Path | None:
+    """The derivation that made *path*, if the store knows it and still has it.
+
+    It is one call of Nix, where `path_info` and `valid` are three.
+
+    :raises NixFailure: if *path* is not valid.
+    """
+    name = run("nix-store", "--query", "--deriver", str(path)).strip()
+    found = STORE / Path(name).name
+    return found if found.suffix == ".drv" and found.exists() else None
+
+
 def closure(roots: Sequence[Path]) -> list[dict[str, Any]]:
     """The closure of *roots*: ``path`` and ``references`` of each, in the order of their paths."""
     paths = run("nix-store", "--query", "--requisites", *map(str, roots)).split()

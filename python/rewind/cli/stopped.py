@@ -31,7 +31,7 @@ def stopped(
 
     :raises Failure: if it can't be made or looked into.
     """
-    drv = drvs.read(derivation(run))
+    drv = drvs.read(nix.deriver(run.path) or derivation(run))
     cache = Cache(places.keyframes(), places.keyframes_size(LIMIT), warn)
     try:
         request = _request(drv)
@@ -112,10 +112,10 @@ def _vmlinux(settings: Settings) -> Path:
     :raises Failure: if it can't be had.
     """
     kernel = nix.STORE / settings.kernel.relative_to(nix.STORE).parts[0]
-    info = nix.path_info([kernel]).get(kernel)
-    if info is None or info.deriver is None or not nix.valid([info.deriver]):
+    drv = nix.deriver(kernel)
+    if drv is None:
         raise Failure(f"the store does not know what made the kernel {kernel}")
-    output = Path(drvs.read(info.deriver).outputs["dev"])
+    output = Path(drvs.read(drv).outputs["dev"])
     if not output.exists():
-        nix.run("nix-store", "--realise", f"{info.deriver}!dev")
+        nix.run("nix-store", "--realise", f"{drv}!dev")
     return output / "vmlinux"
