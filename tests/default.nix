@@ -123,6 +123,12 @@ prefixed "lib" (
     inherit rewind;
     inherit (packages) bank;
   };
+  watch = pkgs.callPackage ./watch {
+    inherit rewind;
+    inherit (packages) kernel plugin;
+    # Threads, signals, and short processes.
+    jobs = { inherit (packages) bank config-reload sigpipe; };
+  };
 }
 // lib.optionalAttrs (pkgs ? debian) {
   # Of the stand-in for nixpkgs: does each of its packages run?
