@@ -130,11 +130,18 @@ def built(run: Run) -> Run:
     return attrs.evolve(run, drv=None)
 
 
-def scan() -> list[Run]:
-    """All that looks like a run, without asking Nix; in no order."""
+def scan(text: str | None = None) -> list[Run]:
+    """All that looks like a run, without asking Nix; in no order.
+
+    :param text: only those that have this name, or whose hash begins so.
+    """
     try:
         with os.scandir(nix.STORE) as entries:
             names = [entry.name for entry in entries if "-rewind-run-" in entry.name]
+            # There are many, and it takes a look at each to know that it is one.
+            if text is not None:
+                end = f"-rewind-run-{text}"
+                names = [name for name in names if name.startswith(text) or name.endswith(end)]
     except OSError as error:
         raise Failure(f"the store {nix.STORE} cannot be read: {error.strerror}") from None
     found = (from_path(nix.STORE / name) for name in names if not name.endswith(".check"))
@@ -164,7 +171,7 @@ def find(text: str) -> Run:
         return _at(text)
     if text.startswith("@"):
         return _nth(text)
-    known = [*scan(), *unbuilt()]
+    known = [*scan(text), *unbuilt()]
     named = [run for run in known if run.name == text]
     candidates = named or [run for run in known if run.hash.startswith(text)]
     if len(candidates) > 1:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from rewind.cli import drv as drvs
 from rewind.cli import nix, places
-from rewind.cli.commands.replay import derivation
 from rewind.cli.drv import Derivation
 from rewind.cli.errors import Failure
 from rewind.cli.output import warn
@@ -31,23 +30,24 @@ def stopped(
 
     :raises Failure: if it can't be made or looked into.
     """
-    drv = drvs.read(nix.deriver(run.path) or derivation(run))
     cache = Cache(places.keyframes(), places.keyframes_size(LIMIT), warn)
     try:
-        request = _request(drv)
-        with (
-            Inspector(_vmlinux(Settings.load(request.settings))) as inspector,
-            TraceReader(run.trace) as reader,
-            Timeline.of(request, reader, cache) as timeline,
-            timeline.machine(timeline.time(position)) as machine,
-        ):
-            inspector.look_at(
-                machine.memory,
-                machine.registers(),
-                layers=request.layers,
-                debug_directories=debug_directories,
-            )
-            yield inspector
+        # It takes the longest to be ready.
+        with Inspector() as inspector:
+            request = _request(drvs.read(_derivation(run)))
+            inspector.load(_vmlinux(Settings.load(request.settings)))
+            with (
+                TraceReader(run.trace) as reader,
+                Timeline.of(request, reader, cache) as timeline,
+                timeline.machine(timeline.time(position)) as machine,
+            ):
+                inspector.look_at(
+                    machine.memory,
+                    machine.registers(),
+                    layers=request.layers,
+                    debug_directories=debug_directories,
+                )
+                yield inspector
     except (MachineError, RequestError, InspectError) as error:
         raise Failure(str(error)) from None
     except OSError as error:
@@ -68,6 +68,8 @@ def find_debug_outputs(machine: Inspector, frames: Sequence[Frame]) -> bool:
         for module in modules
         if module.is_relative_to(nix.STORE) and module != nix.STORE
     }
+    if not packages:
+        return False
     derivers = {info.deriver for info in nix.path_info(sorted(packages)).values()}
     outputs = {
         drvs.read(deriver).outputs.get("debug")
@@ -78,6 +80,16 @@ def find_debug_outputs(machine: Inspector, frames: Sequence[Frame]) -> bool:
     if found:
         machine.add_debug_directories(found)
     return bool(found)
+
+
+def _derivation(run: Run) -> Path:
+    """What makes *run*: mostly it is there."""
+    found = nix.deriver(run.path)
+    if found is None:
+        from rewind.cli.commands.replay import derivation
+
+        found = derivation(run)
+    return found
 
 
 def _request(drv: Derivation) -> RunRequest:

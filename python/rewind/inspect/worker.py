@@ -48,10 +48,12 @@ class Inspector:
     machine at a time, the one that was last given to `look_at`. After a failure it can be used
     again: another process takes over.
 
+    :param vmlinux: if it is not known yet, `load` is to be called before anything else; the worker
+        makes itself ready until then.
     :param time_limit: seconds that an answer may take.
     """
 
-    def __init__(self, vmlinux: Path, time_limit: float = TIME_LIMIT) -> None:
+    def __init__(self, vmlinux: Path | None = None, time_limit: float = TIME_LIMIT) -> None:
         self._vmlinux = vmlinux
         self._time_limit = time_limit
         self._process: subprocess.Popen[bytes] | None = None
@@ -60,6 +62,11 @@ class Inspector:
         self._said = tempfile.TemporaryFile()  # noqa: SIM115
         """What the process wrote to stderr."""
         self._start()
+
+    def load(self, vmlinux: Path) -> None:
+        """Have the kernel *vmlinux* loaded; nobody waits for it."""
+        self._vmlinux = vmlinux
+        self._send("load", str(vmlinux))
 
     def look_at(
         self,
@@ -175,7 +182,8 @@ class Inspector:
                 ours.close()
                 raise InspectError(f"Python can't be started: {error.strerror}") from None
         self._socket, self._buffer = ours, b""
-        self._send("load", str(self._vmlinux))
+        if self._vmlinux is not None:
+            self.load(self._vmlinux)
 
     def _send(self, *request: object, file: int | None = None) -> None:
         assert self._socket is not None
@@ -318,6 +326,9 @@ def main(descriptor: int) -> None:
     """Answer what comes by the socket *descriptor*, until it is closed."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # What takes the longest to import, while whoever asks finds out what to ask.
+    from rewind.inspect import machine  # noqa: F401
+
     worker = _Worker()
     operations: dict[str, Callable[..., Any]] = {
         "look_at": worker.look_at,

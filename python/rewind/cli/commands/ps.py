@@ -80,10 +80,11 @@ def _from_machine(run: Run, position: Position, as_json: bool) -> None:
 
     with TraceReader(run.trace) as reader:
         check_position(reader, position)
-        found = history(reader, step_range(reader, None, position)[1])
+        with stopped(run, position) as machine:
+            # While the kernel's debug information is being loaded.
+            found = history(reader, step_range(reader, None, position)[1])
+            tasks = [named(machine, task) for task in machine.tasks()]
     commands = {process.pid: process.command for process in found.processes}
-    with stopped(run, position) as machine:
-        tasks = [named(machine, task) for task in machine.tasks()]
     if as_json:
         say_json([{**task.to_data(), "command": commands.get(task.pid)} for task in tasks])
         return

@@ -82,7 +82,10 @@ def command(
             return
         chosen = named(machine, chosen)
         frames = machine.frames(chosen.tid)
-        if find_debug_outputs(machine, frames):
+        # Unless a library's frames are wanted, what is known of the program's own is enough.
+        own = [frame for frame in frames if frame.own]
+        wanted = frames if as_json or count is not None or number is not None else own or frames
+        if find_debug_outputs(machine, wanted):
             frames = machine.frames(chosen.tid)
         shown = _frame(frames, number)
         excerpt = _excerpt(machine, frames[shown])
