@@ -73,7 +73,7 @@ typedef struct {
     /* conditions */
     uint64_t generation;        /* another one for each set of them */
     uint32_t flags;
-    uint32_t process, thread;   /* thread: 0 for all of the process's */
+    uint32_t process, thread;   /* thread: that leaves; 0 for any */
     uint32_t keep;              /* hits, at most HITS */
     int64_t after, before;      /* hits have a time between these */
     int64_t until;              /* the machine stops then; -1: it doesn't */
@@ -169,19 +169,22 @@ static bool in_kernel(uint64_t pc)
 
 /* --- tasks */
 
-static bool is_watched_thread(void)
+static bool is_watched_process(void)
 {
-    return control->process && task.tgid == control->process &&
+    return control->process && task.tgid == control->process;
+}
+
+/* That makes a step: the others go on meanwhile, and may stop the machine. */
+static bool is_leaving_thread(void)
+{
+    return is_watched_process() && (control->flags & FLAG_LEAVING) &&
            (!control->thread || task.pid == control->thread);
 }
 
 static void set_words(void)
 {
-    bool watched = is_watched_thread();
-
-    qemu_plugin_u64_set(in_process, 0, watched);
-    qemu_plugin_u64_set(attention, 0, stopping ||
-                        (watched && (control->flags & FLAG_LEAVING)));
+    qemu_plugin_u64_set(in_process, 0, is_watched_process());
+    qemu_plugin_u64_set(attention, 0, stopping || is_leaving_thread());
 }
 
 static void set_task(uint64_t address)
@@ -325,7 +328,7 @@ static bool is_accessed(const Access *access, qemu_plugin_meminfo_t info,
 
     if (!(access->flags & ACCESS_PHYSICAL)) {
         return overlap(address, size, access->address, access->size) &&
-               is_watched_thread();
+               is_watched_process();
     }
     if (first >= size) {
         return overlap(physical(info, address), size, access->address,

@@ -55,7 +55,7 @@ class Watch:
     process: int = 0
     """The process that all but `physical` is about; with 0 nothing else is wanted."""
     thread: int = 0
-    """One of its threads; 0 for all of them."""
+    """Which of its threads `leaving` is about; 0 for any of them."""
     breakpoints: frozenset[int] = frozenset()
     """Addresses in the program."""
     leaving: tuple[int, int] | None = None
