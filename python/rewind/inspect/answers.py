@@ -162,6 +162,8 @@ class Frame:
     """Whether it is the program's own code, and not a library's that the job was given."""
     why: str | None = None
     """Why there is no source line, if there is none."""
+    build_id: str | None = None
+    """The build id of *module*, by which what was separated from it is found."""
 
     def to_data(self) -> dict[str, Any]:
         """It as what JSON can hold."""
@@ -179,6 +181,73 @@ class Frame:
         if self.function and self.offset is not None:
             where += f"+{self.offset:#x}"
         return f"{where} in {self.module}" if self.module else where
+
+
+@attrs.frozen(kw_only=True)
+class ThreadRegisters:
+    """What a thread has in its registers, in its program."""
+
+    general: dict[str, int]
+    """By the names of the kernel's ``struct pt_regs``, as `rewind.inspect.process.PT_REGS`."""
+    fs_base: int
+    """Where its thread-locals are."""
+    gs_base: int
+    floating: bytes = attrs.field(repr=False)
+    """As FXSAVE would write them: 512 bytes, or none if they are not known."""
+
+    def to_data(self) -> dict[str, Any]:
+        """It as what JSON can hold."""
+        return {**attrs.asdict(self), "floating": self.floating.hex()}
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Self:
+        """What `to_data` was made of."""
+        return cls(**{**data, "floating": bytes.fromhex(data["floating"])})
+
+
+@attrs.frozen(kw_only=True)
+class Mapped:
+    """A part of a process's address space."""
+
+    start: int
+    """Its first address; *end* is the first behind it."""
+    end: int
+    offset: int
+    """Of its beginning in the file, in bytes."""
+    access: str
+    """As in ``/proc/PID/maps``: "r-xp"."""
+    path: str | None
+    """The file that is mapped, as the kernel names it."""
+    inode: int
+    """The kernel's address of the file's inode; 0 if it is none."""
+    is_input: bool
+    """Whether that file is one of the job's inputs."""
+
+    @property
+    def executable(self) -> bool:
+        """Whether there is code in it."""
+        return "x" in self.access
+
+
+@attrs.frozen(kw_only=True)
+class ProcessLayout:
+    """A process's program, and what is where."""
+
+    executable: str | None
+    """The path of its program, as the kernel names it."""
+    auxv: bytes = attrs.field(repr=False)
+    """The vector that the kernel gave the program when it began, up to AT_NULL."""
+    mapped: tuple[Mapped, ...]
+
+    def to_data(self) -> dict[str, Any]:
+        """It as what JSON can hold."""
+        return {**attrs.asdict(self), "auxv": self.auxv.hex()}
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Self:
+        """What `to_data` was made of."""
+        mapped = tuple(Mapped(**one) for one in data["mapped"])
+        return cls(executable=data["executable"], auxv=bytes.fromhex(data["auxv"]), mapped=mapped)
 
 
 def place(frames: Sequence[Frame]) -> Frame | None:

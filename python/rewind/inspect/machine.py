@@ -7,14 +7,25 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import attrs
+from drgn import sizeof
 from drgn.helpers.linux.pid import for_each_task
 from drgn.helpers.linux.sched import task_state_to_char
 
 from rewind.inspect import InspectError, NoSuchTask
-from rewind.inspect.answers import Entry, Frame, Page, Place, Task, Wait
+from rewind.inspect.answers import (
+    Entry,
+    Frame,
+    Mapped,
+    Page,
+    Place,
+    ProcessLayout,
+    Task,
+    ThreadRegisters,
+    Wait,
+)
 from rewind.inspect.files import LIMIT, Files, View
 from rewind.inspect.kernel import Kernel
-from rewind.inspect.memory import USER_END, Memory
+from rewind.inspect.memory import PAGE, USER_END, Fault, Memory
 from rewind.inspect.process import PT_REGS, Process
 from rewind.inspect.registers import Registers
 from rewind.inspect.waits import Waits
@@ -36,6 +47,10 @@ _NO_CALL = (1 << 64) - 1
 """In the place of a system call's number when there is none."""
 
 _STATES = {"R": "ready", "S": "waits", "D": "waits", "I": "waits", "T": "stopped", "t": "stopped"}
+_AUXV = struct.Struct("<QQ")
+_FXSAVE_SIZE = 512
+_TIF_NEED_FPU_LOAD = 14
+"""arch/x86/include/asm/thread_info.h of 6.12."""
 _FLAG_KERNEL_THREAD = 0x0020_0000
 _FLAG_USER_WORKER = 0x0000_4000
 
@@ -232,6 +247,105 @@ class Machine:
             return str(self._kernel.program.symbol(address).name)
         except LookupError:
             raise InspectError(f"{address:#x} is in none of the kernel's functions") from None
+
+    @_sensible
+    def registers(self, tid: int) -> ThreadRegisters:
+        """What the thread *tid* has in its registers, in its program.
+
+        :raises NoSuchTask: if there is none.
+        """
+        _, task = self._task(tid)
+        general = dict(zip(PT_REGS, self._user_registers(task), strict=True))
+        current = self._registers is not None and int(task) == int(self._current())
+        # The kernel uses neither FS nor the floating point registers for itself; what is not a
+        # task's own any more it has put into memory, and says so.
+        if current and not self._saved_floating(task):
+            assert self._registers is not None
+            floating = bytes.fromhex(self._registers.floating)
+        else:
+            state = task.thread.fpu.fpstate.regs.fxsave
+            floating = self._kernel.read(int(state.address_of_()), _FXSAVE_SIZE)
+        if current:
+            assert self._registers is not None
+            fs_base = self._registers.fs_base
+        else:
+            fs_base = int(task.thread.fsbase)
+        return ThreadRegisters(
+            general=general,
+            fs_base=fs_base,
+            gs_base=int(task.thread.gsbase),
+            floating=floating,
+        )
+
+    def _saved_floating(self, task: Any) -> bool:
+        return bool(int(task.thread_info.flags) >> _TIF_NEED_FPU_LOAD & 1)
+
+    @_sensible
+    def read_memory(self, tid: int, address: int, count: int) -> bytes:
+        """What the thread *tid* would read at *address*: as many of *count* bytes as there are.
+
+        Above all programs, that is the kernel's memory.
+
+        :raises NoSuchTask: if there is no such thread.
+        """
+        _, task = self._task(tid)
+        if address >= USER_END:
+            read: Callable[[int, int], bytes] = self._kernel.read
+        else:
+            read = self._process(tid, task).read
+        parts = []
+        end = min(address + count, 1 << 64)
+        while address < end:
+            part = min(end, (address | (PAGE - 1)) + 1) - address
+            try:
+                parts.append(read(address, part))
+            except (Fault, InspectError):
+                break
+            address += part
+        return b"".join(parts)
+
+    @_sensible
+    def layout(self, tid: int) -> ProcessLayout:
+        """The program of the thread *tid*, and what is mapped where.
+
+        :raises NoSuchTask: if there is no such thread.
+        :raises InspectError: if it has no program any more.
+        """
+        _, task = self._task(tid)
+        process = self._process(tid, task)
+        mm = task.mm.read_()
+        vector = self._kernel.read(int(mm.saved_auxv.address_of_()), sizeof(mm.saved_auxv))
+        pairs = list(_AUXV.iter_unpack(vector))
+        end = next((n for n, (kind, _) in enumerate(pairs) if kind == 0), len(pairs) - 1) + 1
+        return ProcessLayout(
+            executable=process.executable.path if process.executable else None,
+            auxv=vector[: end * _AUXV.size],
+            mapped=tuple(
+                Mapped(
+                    start=mapping.start,
+                    end=mapping.end,
+                    offset=mapping.offset,
+                    access=mapping.access,
+                    path=mapping.file.path if mapping.file else None,
+                    inode=int(mapping.file.inode) if mapping.file else 0,
+                    is_input=mapping.file.is_input if mapping.file else False,
+                )
+                for mapping in process.mappings
+            ),
+        )
+
+    @_sensible
+    def read_mapped(self, tid: int, start: int) -> bytes:
+        """The file of which the thread *tid* has something mapped at *start*, whole.
+
+        :raises NoSuchTask: if there is no such thread.
+        :raises InspectError: if no file is mapped there, or it can't be read.
+        """
+        _, task = self._task(tid)
+        mapping = self._process(tid, task).mapping(start)
+        if mapping is None or mapping.file is None:
+            raise InspectError(f"no file is mapped at {start:#x}")
+        return self._files.read(mapping.file)
 
     def _process(self, tid: int, task: Any) -> Process:
         mm = task.mm.read_()

@@ -46,7 +46,7 @@ PT_REGS = (
 )
 """The kernel's ``struct pt_regs``, in order, 64 bits each."""
 
-_VM_READ, _VM_EXEC, _VM_SHARED = 1, 4, 8
+_VM_READ, _VM_WRITE, _VM_EXEC, _VM_SHARED, _VM_MAYSHARE = 1, 2, 4, 8, 0x80
 _MAPPING_ANON = 1
 """A bit of ``struct page``'s mapping."""
 
@@ -79,6 +79,13 @@ class Mapping:
     file: File | None = None
 
     @property
+    def access(self) -> str:
+        """As in ``/proc/PID/maps``: "r-xp", the last letter "s" for one that is shared."""
+        bits = ((_VM_READ, "r"), (_VM_WRITE, "w"), (_VM_EXEC, "x"))
+        shared = "s" if self.flags & _VM_MAYSHARE else "p"
+        return "".join(letter if self.flags & bit else "-" for bit, letter in bits) + shared
+
+    @property
     def executable(self) -> bool:
         """Whether instructions in it can be executed."""
         return bool(self.flags & _VM_EXEC)
@@ -108,6 +115,8 @@ class Module:
     """Where it only jumps to other modules."""
     why: str | None = None
     """Why there are no source lines, if there are none."""
+    build_id: str | None = None
+    """In hexadecimal."""
 
 
 def segments(data: bytes) -> list[Segment]:
@@ -427,6 +436,7 @@ class Process:
             pc,
             module=module.path,
             address=address,
+            build_id=module.build_id,
             # What a header of a library brings into a program is not the program's own either.
             own=module.own and not stub and not (file or "").startswith(_STORE),
             **fields,
@@ -525,6 +535,7 @@ class Process:
             found.address_range = (start, end)
             # drgn closes it.
             found.try_file(path, fd=_as_file(data), force=True)
+            module.build_id = found.build_id.hex() if found.build_id else None
             module.why = self._find_debug_file(found)
         # drgn raises Exception itself, of what a file that was made in the run may have done to it.
         except Exception as error:

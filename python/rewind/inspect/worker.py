@@ -24,7 +24,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewind.inspect import InspectError, NoSuchFile, NoSuchTask
-from rewind.inspect.answers import Entry, Frame, KernelPlaces, Page, Place, Task
+from rewind.inspect.answers import (
+    Entry,
+    Frame,
+    KernelPlaces,
+    Page,
+    Place,
+    ProcessLayout,
+    Task,
+    ThreadRegisters,
+)
 from rewind.inspect.memory import Memory
 from rewind.inspect.registers import Registers
 
@@ -131,8 +140,23 @@ class Inspector:
 
     def read_file(self, path: str, limit: int, pid: int | None = None) -> bytes:
         """What is in a file of the guest; see `Machine.read_file`."""
-        size = self._ask("read_file", path, limit, pid)
-        return self._receive(size, time.monotonic() + self._time_limit)
+        return self._content("read_file", path, limit, pid)
+
+    def registers(self, tid: int) -> ThreadRegisters:
+        """The registers of the thread *tid*; see `Machine.registers`."""
+        return ThreadRegisters.from_data(self._ask("registers", tid))
+
+    def read_memory(self, tid: int, address: int, count: int) -> bytes:
+        """What a thread would read; see `Machine.read_memory`."""
+        return self._content("read_memory", tid, address, count)
+
+    def layout(self, tid: int) -> ProcessLayout:
+        """What a thread has mapped; see `Machine.layout`."""
+        return ProcessLayout.from_data(self._ask("layout", tid))
+
+    def read_mapped(self, tid: int, start: int) -> bytes:
+        """A file that a thread has mapped; see `Machine.read_mapped`."""
+        return self._content("read_mapped", tid, start)
 
     def list_files(self, path: str, pid: int | None = None, recursive: bool = False) -> list[Entry]:
         """What is in a directory of the guest; see `Machine.list_files`."""
@@ -177,6 +201,8 @@ class Inspector:
                     stderr=self._said,
                     env=environment,
                     pass_fds=[theirs.fileno()],
+                    # Ctrl-C is for who started it, who may have another use for it.
+                    process_group=0,
                 )
             except OSError as error:
                 ours.close()
@@ -207,6 +233,11 @@ class Inspector:
         if answer[0] == "error":
             raise _ERRORS[answer[1]](answer[2])
         return answer[1]
+
+    def _content(self, *request: object) -> bytes:
+        """Ask for what is answered by bytes."""
+        size = self._ask(*request)
+        return self._receive(size, time.monotonic() + self._time_limit)
 
     def _receive(self, size: int, end: float) -> bytes:
         while len(self._buffer) < size:
@@ -316,6 +347,18 @@ class _Worker:
     def list_files(self, path: str, pid: int | None, recursive: bool) -> list[dict[str, Any]]:
         return [entry.to_data() for entry in self._looked_at().list_files(path, pid, recursive)]
 
+    def registers(self, tid: int) -> dict[str, Any]:
+        return self._looked_at().registers(tid).to_data()
+
+    def read_memory(self, tid: int, address: int, count: int) -> bytes:
+        return self._looked_at().read_memory(tid, address, count)
+
+    def layout(self, tid: int) -> dict[str, Any]:
+        return self._looked_at().layout(tid).to_data()
+
+    def read_mapped(self, tid: int, start: int) -> bytes:
+        return self._looked_at().read_mapped(tid, start)
+
     def _looked_at(self) -> "Machine":
         if self._machine is None:
             raise InspectError("no machine is being looked at")
@@ -342,6 +385,10 @@ def main(descriptor: int) -> None:
         "kernel_symbol": worker.kernel_symbol,
         "read_file": worker.read_file,
         "list_files": worker.list_files,
+        "registers": worker.registers,
+        "read_memory": worker.read_memory,
+        "layout": worker.layout,
+        "read_mapped": worker.read_mapped,
     }
     with socket.socket(fileno=descriptor) as connection:
         files: list[int] = []

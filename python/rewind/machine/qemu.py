@@ -187,6 +187,8 @@ def run(
                 env={},
                 pass_fds=(memory_fd, *pass_fds),
                 preexec_fn=die_with_parent,
+                # Ctrl-C is for who started it, who may have another use for it.
+                process_group=0,
             )
         except OSError as error:
             raise MachineError(f"QEMU can't be started: {error}") from None
