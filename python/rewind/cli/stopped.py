@@ -1,8 +1,11 @@
 """A run's machine, made again and stopped at a position, and what looks into it."""
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import attrs
 
 from rewind.cli import drv as drvs
 from rewind.cli import nix, places
@@ -13,13 +16,75 @@ from rewind.cli.runs import Run
 from rewind.formats.schedule import Position
 from rewind.formats.trace import TraceReader
 from rewind.inspect import InspectError
-from rewind.inspect.answers import Frame
 from rewind.inspect.worker import Inspector
 from rewind.machine import MachineError
 from rewind.machine.settings import Settings
 from rewind.recorder.request import RequestError, RunRequest
 from rewind.replay.cache import LIMIT, Cache
 from rewind.replay.timeline import Timeline
+from rewind.replay.watch import Watcher
+
+
+@attrs.frozen
+class Opened:
+    """A run that can be looked into."""
+
+    request: RunRequest
+    timeline: Timeline
+    inspector: Inspector
+    vmlinux: Path
+    """The machine's kernel, with its debug information."""
+
+    def watcher(self) -> Watcher:
+        """A plugin for a machine of it.
+
+        :raises Failure: if there is none.
+        """
+        plugin = os.environ.get("REWIND_PLUGIN")
+        if not plugin:
+            raise Failure("REWIND_PLUGIN does not say where the plugin is that watches a machine")
+        return Watcher(Path(plugin), self.inspector.places())
+
+    @contextlib.contextmanager
+    def at(
+        self, position: Position, *, debug_directories: Sequence[Path] = ()
+    ) -> Iterator[Inspector]:
+        """The machine stopped at *position*, which `check_position` has seen."""
+        with self.timeline.machine(self.timeline.time(position)) as machine:
+            self.inspector.look_at(
+                machine.memory,
+                machine.registers(),
+                layers=self.request.layers,
+                debug_directories=debug_directories,
+            )
+            yield self.inspector
+
+
+@contextlib.contextmanager
+def opened(run: Run) -> Iterator[Opened]:
+    """*run*, with all that it takes to make its machine again and to look into it.
+
+    :raises Failure: if that can't be done, also for what is done in the ``with``.
+    """
+    cache = Cache(places.keyframes(), places.keyframes_size(LIMIT), warn)
+    try:
+        # It takes the longest to be ready.
+        with Inspector() as inspector:
+            request = _request(drvs.read(_derivation(run)))
+            vmlinux = _vmlinux(Settings.load(request.settings))
+            inspector.load(vmlinux)
+            with (
+                TraceReader(run.trace) as reader,
+                Timeline.of(request, reader, cache) as timeline,
+            ):
+                yield Opened(request, timeline, inspector, vmlinux)
+    except (MachineError, RequestError, InspectError) as error:
+        raise Failure(str(error)) from None
+    except BrokenPipeError:
+        # Who reads our answer has gone.
+        raise
+    except OSError as error:
+        raise Failure(f"the machine can't be made again: {error.strerror}") from None
 
 
 @contextlib.contextmanager
@@ -30,56 +95,11 @@ def stopped(
 
     :raises Failure: if it can't be made or looked into.
     """
-    cache = Cache(places.keyframes(), places.keyframes_size(LIMIT), warn)
-    try:
-        # It takes the longest to be ready.
-        with Inspector() as inspector:
-            request = _request(drvs.read(_derivation(run)))
-            inspector.load(_vmlinux(Settings.load(request.settings)))
-            with (
-                TraceReader(run.trace) as reader,
-                Timeline.of(request, reader, cache) as timeline,
-                timeline.machine(timeline.time(position)) as machine,
-            ):
-                inspector.look_at(
-                    machine.memory,
-                    machine.registers(),
-                    layers=request.layers,
-                    debug_directories=debug_directories,
-                )
-                yield inspector
-    except (MachineError, RequestError, InspectError) as error:
-        raise Failure(str(error)) from None
-    except OSError as error:
-        raise Failure(f"the machine can't be made again: {error.strerror}") from None
-
-
-def find_debug_outputs(machine: Inspector, frames: Sequence[Frame]) -> bool:
-    """Have *machine* use the debug information of packages that *frames* are in and say nothing of.
-
-    It is what nixpkgs' ``separateDebugInfo`` puts into an output of its own, of which those count
-    that are in the store; nothing is fetched.
-
-    :return: whether there is any, and the frames can be asked for again.
-    """
-    modules = {Path(frame.module) for frame in frames if frame.module and frame.line is None}
-    packages = {
-        nix.STORE / module.relative_to(nix.STORE).parts[0]
-        for module in modules
-        if module.is_relative_to(nix.STORE) and module != nix.STORE
-    }
-    if not packages:
-        return False
-    derivers = {info.deriver for info in nix.path_info(sorted(packages)).values()}
-    outputs = {
-        drvs.read(deriver).outputs.get("debug")
-        for deriver in nix.valid([deriver for deriver in derivers if deriver is not None])
-    }
-    found = [Path(output) / "lib" / "debug" for output in sorted(filter(None, outputs))]
-    found = [directory for directory in found if directory.is_dir()]
-    if found:
-        machine.add_debug_directories(found)
-    return bool(found)
+    with (
+        opened(run) as around,
+        around.at(position, debug_directories=debug_directories) as inspector,
+    ):
+        yield inspector
 
 
 def _derivation(run: Run) -> Path:

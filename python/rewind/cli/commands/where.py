@@ -1,22 +1,21 @@
 """``rewind where``: where a thread is in its program, at a step."""
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import attrs
 import click
 
 from rewind.analysis.render import plain
-from rewind.cli import nix, params
+from rewind.cli import debuginfo, params
 from rewind.cli.commands.events import check_position
+from rewind.cli.debuginfo import DebugInfo
 from rewind.cli.errors import Failure
 from rewind.cli.output import say, say_json
 from rewind.cli.params import Whole
 from rewind.cli.runs import Run
 from rewind.cli.standing import named, say_threads, state, threads, title
-from rewind.cli.stopped import find_debug_outputs, stopped
+from rewind.cli.stopped import stopped
 from rewind.formats.schedule import Position
 from rewind.formats.trace import TraceReader
 from rewind.inspect import InspectError, NoSuchFile
@@ -67,7 +66,10 @@ def command(
     """
     with TraceReader(run.trace) as reader:
         check_position(reader, position)
-    with stopped(run, position, debug_directories=_debug_directories()) as machine:
+    with (
+        debuginfo.known() as outside,
+        stopped(run, position, debug_directories=outside.directories) as machine,
+    ):
         tasks = machine.tasks()
         chosen = _choose(tasks, tid)
         if chosen is None:
@@ -85,10 +87,10 @@ def command(
         # Unless a library's frames are wanted, what is known of the program's own is enough.
         own = [frame for frame in frames if frame.own]
         wanted = frames if as_json or count is not None or number is not None else own or frames
-        if find_debug_outputs(machine, wanted):
+        if outside.complete(machine, wanted):
             frames = machine.frames(chosen.tid)
         shown = _frame(frames, number)
-        excerpt = _excerpt(machine, frames[shown])
+        excerpt = _excerpt(machine, frames[shown], outside)
     if as_json:
         say_json(_data(position, chosen, frames, shown, excerpt))
         return
@@ -143,18 +145,17 @@ def _say_source(excerpt: Excerpt | None, frame: Frame) -> None:
         say(f"{mark} {number:>6}  {plain(line.expandtabs())}".rstrip())
 
 
-def _excerpt(machine: Inspector, frame: Frame) -> Excerpt | None:
+def _excerpt(machine: Inspector, frame: Frame, outside: DebugInfo) -> Excerpt | None:
     """The lines around *frame*'s, if the source is to be had."""
     if frame.file is None or frame.line is None:
         return None
     try:
-        text = machine.read_file(frame.file, SOURCE_LIMIT)
+        text: bytes | None = machine.read_file(frame.file, SOURCE_LIMIT)
     except NoSuchFile:
-        path = Path(frame.file)
-        if not path.is_relative_to(nix.STORE) or not path.is_file():
-            return None
-        text = path.read_bytes()
+        text = outside.source(frame)
     except InspectError:
+        return None
+    if text is None:
         return None
     lines = text.decode(errors="replace").removesuffix("\n").split("\n")
     first = max(frame.line - AROUND, 1)
@@ -172,9 +173,3 @@ def _data(
         "source": None if excerpt is None else attrs.asdict(excerpt),
         "frames": [frame.to_data() for frame in frames],
     }
-
-
-def _debug_directories() -> list[Path]:
-    """Where the user has debug information that was separated."""
-    paths = os.environ.get("NIX_DEBUG_INFO_DIRS", "").split(":")
-    return [Path(path) for path in paths if path.startswith("/")]
