@@ -6,6 +6,8 @@
   python3,
   python3Packages,
   runCommand,
+  elfutils,
+  gdb,
   installShellFiles,
   ruff,
   # path of nixpkgs
@@ -76,6 +78,14 @@ python3Packages.buildPythonApplication {
     "--set-default"
     "REWIND_NIXPKGS"
     "${nixpkgs}"
+    # Behind what the user has: rewind gdb, and debuginfod-find.
+    "--suffix"
+    "PATH"
+    ":"
+    (lib.makeBinPath [
+      elfutils
+      gdb
+    ])
     "--set-default"
     "REWIND_PLUGIN"
     "${plugin}/lib/watch.so"

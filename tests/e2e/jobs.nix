@@ -125,6 +125,17 @@ in
 
   deadlock = program "deadlock";
 
+  # Compiled in the run itself, in C++.
+  shapes = pkgs.stdenv.mkDerivation {
+    name = "shapes-${mark}";
+    src = ./programs/shapes.cc;
+    dontUnpack = true;
+    buildPhase = "$CXX -O0 -g -pthread -o shapes $src";
+    doCheck = true;
+    checkPhase = "./shapes";
+    installPhase = "cp shapes $out";
+  };
+
   # It fails whoever runs when.
   failsAlways = busybox "fails-always" ''
     (sleep 0.001; echo child) &

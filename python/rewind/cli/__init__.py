@@ -23,6 +23,7 @@ _COMMANDS = {
     "ps": "A run's processes.",
     "threads": "Who had the CPU.",
     "where": "Where a thread is in its program, at a step.",
+    "gdb": "gdb on a process of a run, forwards and backwards.",
     "cat": "A file as it was at a step.",
     "ls-files": "What was in a directory at a step.",
     "replay": "Make a run again, and compare.",
