@@ -144,6 +144,12 @@ class Session:
         """The installable of a job of jobs.nix."""
         return f"{self.jobs}#{name}"
 
+    def program(self, package: str, name: str) -> str:
+        """The path of a program that a test uses, of one of jobs.nix's packages."""
+        paths = self.nix("build", "--no-link", "--print-out-paths", self.job(package)).split()
+        (found,) = (path for path in paths if Path(path, "bin", name).exists())
+        return f"{found}/bin/{name}"
+
     def drv(self, name: str) -> str:
         """The .drv of a job."""
         return self.nix("eval", "--raw", f"{self.jobs}#{name}.drvPath")

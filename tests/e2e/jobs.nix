@@ -62,6 +62,9 @@ let
   '';
 in
 {
+  # What the tests themselves use.
+  inherit (pkgs) elfutils gdb;
+
   # The processes' order is in its log.
   hello = job "hello" { outputs = [ "out" "doc" ]; } ''
     echo "hello on $(nproc) of $NIX_BUILD_CORES"
@@ -135,6 +138,38 @@ in
     checkPhase = "./shapes";
     installPhase = "cp shapes $out";
   };
+
+  # With a library whose debug information is in an output that is not called debug.
+  greets =
+    let
+      greet =
+        pkgs.runCommandCC "greet"
+          {
+            outputs = [
+              "out"
+              "symbols"
+            ];
+          }
+          ''
+            library=$out/lib/libgreet.so
+            mkdir -p $out/lib $symbols
+            $CC -O1 -g -fPIC -shared -Wl,--build-id -o $library ${./programs/greet.c}
+            objcopy --only-keep-debug $library $symbols/libgreet.so.debug
+            strip --strip-unneeded $library
+          '';
+      greeter = pkgs.runCommandCC "greeter" { } ''
+        mkdir -p $out/bin
+        echo 'void greet(int); int main(void) { for (int i = 0; i < 3; i++) greet(i); }' > main.c
+        $CC -O1 -g -o $out/bin/greeter main.c -L${greet}/lib -lgreet -Wl,-rpath,${greet}/lib
+      '';
+    in
+    bare "greets" {
+      builder = "${greeter}/bin/greeter";
+      args = [ ];
+    }
+    // {
+      inherit (greet) symbols;
+    };
 
   # It fails whoever runs when.
   failsAlways = busybox "fails-always" ''

@@ -261,7 +261,8 @@ def test_a_gdb_elsewhere(session: Session, failing: Failing) -> None:
         target = server.stdout.readline().strip()
         assert re.fullmatch(r"target remote localhost:\d+", target), target
         answer = session.run(
-            "gdb", "-nx", "-batch", "-ex", "set sysroot target:", "-ex", target, "-ex", "bt",
+            session.program("gdb", "gdb"), "-nx", "-batch",
+            *("-ex", "set sysroot target:", "-ex", target, "-ex", "bt"),
         )  # fmt: skip
         assert "deposit (teller=" in answer.out, str(answer)
         assert server.wait(30) == 0
