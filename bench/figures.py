@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
-from bench import search, store
+from bench import look, search, store
 from bench.commands import Checkout, copy_tracked
 from bench.cost import CommandError, Cost, Costs, by_turns, run, say, several
 from bench.recorder import Run
@@ -225,4 +225,5 @@ PARTS: dict[str, Callable[[int], Iterable[Figure]]] = {
     "slowdown": slowdown,
     "sizes": sizes,
     "check": search.measure,
+    "look": look.measure,
 }
