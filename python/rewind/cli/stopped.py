@@ -2,7 +2,8 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -25,15 +26,53 @@ from rewind.replay.timeline import Timeline
 from rewind.replay.watch import Watcher
 
 
+class _Kernel:
+    """The kernel with its debug information: *find* finds it, and *load* is told, meanwhile."""
+
+    def __init__(self, find: Callable[[], Path], load: Callable[[Path], None]) -> None:
+        self._find = find
+        self._load = load
+        self._path: Path | None = None
+        self._error: BaseException | None = None
+        # Nobody waits for it who has been interrupted.
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._path = self._find()
+            self._load(self._path)
+        except BaseException as error:
+            self._error = error
+
+    def wait(self) -> Path:
+        """Its path, when the worker has been told; it raises what finding it raised."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        assert self._path is not None
+        return self._path
+
+
 @attrs.frozen
 class Opened:
     """A run that can be looked into."""
 
     request: RunRequest
     timeline: Timeline
-    inspector: Inspector
-    vmlinux: Path
-    """The machine's kernel, with its debug information."""
+    _inspector: Inspector
+    _kernel: _Kernel
+
+    @property
+    def vmlinux(self) -> Path:
+        """The machine's kernel, with its debug information."""
+        return self._kernel.wait()
+
+    @property
+    def inspector(self) -> Inspector:
+        """What looks into machines; it knows the kernel."""
+        self._kernel.wait()
+        return self._inspector
 
     def watcher(self) -> Watcher:
         """A plugin for a machine of it.
@@ -71,13 +110,14 @@ def opened(run: Run) -> Iterator[Opened]:
         # It takes the longest to be ready.
         with Inspector() as inspector:
             request = _request(drvs.read(_derivation(run)))
-            vmlinux = _vmlinux(Settings.load(request.settings))
-            inspector.load(vmlinux)
+            settings = Settings.load(request.settings)
+            # Nix is asked for it while the machine starts.
+            kernel = _Kernel(lambda: _vmlinux(settings), inspector.load)
             with (
                 TraceReader(run.trace) as reader,
                 Timeline.of(request, reader, cache) as timeline,
             ):
-                yield Opened(request, timeline, inspector, vmlinux)
+                yield Opened(request, timeline, inspector, kernel)
     except (MachineError, RequestError, InspectError) as error:
         raise Failure(str(error)) from None
     except BrokenPipeError:
