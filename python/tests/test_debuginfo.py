@@ -1,6 +1,5 @@
 """Debug information from elsewhere, with a debuginfod-find that is made up."""
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,7 +19,7 @@ def find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Find:
     """Makes debuginfod-find a shell script."""
     program = tmp_path / "bin" / "debuginfod-find"
     program.parent.mkdir()
-    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{program.parent}:/bin:/usr/bin")
     monkeypatch.setenv("DEBUGINFOD_URLS", "http://localhost:1")
     monkeypatch.delenv("DEBUGINFOD_TIMEOUT", raising=False)
 

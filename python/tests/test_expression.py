@@ -113,6 +113,7 @@ def test_the_type_is_told(variables: Variables) -> None:
         ("table[first]", "the index is no number"),
         ("p", "p is in a register there, or nowhere: not in memory"),
         ("gone", "gone was optimised away there"),
+        ("table[gone]", "table[gone] was optimised away there, or what it goes by was"),
         ("**wild", "**wild can't be followed: nothing is at 0x8"),
         ("(" * LENGTH_MAX, "its end"),
         ("*" * (LENGTH_MAX - 1) + "p", "neither a pointer nor an array"),

@@ -128,6 +128,8 @@ in
 
   deadlock = program "deadlock";
 
+  writers = program "writers";
+
   # Compiled in the run itself, in C++.
   shapes = pkgs.stdenv.mkDerivation {
     name = "shapes-${mark}";

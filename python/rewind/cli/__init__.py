@@ -24,6 +24,7 @@ _COMMANDS = {
     "threads": "Who had the CPU.",
     "where": "Where a thread is in its program, at a step.",
     "gdb": "gdb on a process of a run, forwards and backwards.",
+    "who-wrote": "The last instruction that wrote to memory.",
     "cat": "A file as it was at a step.",
     "ls-files": "What was in a directory at a step.",
     "replay": "Make a run again, and compare.",

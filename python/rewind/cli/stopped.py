@@ -22,7 +22,7 @@ from rewind.machine import MachineError
 from rewind.machine.settings import Settings
 from rewind.recorder.request import RequestError, RunRequest
 from rewind.replay.cache import LIMIT, Cache
-from rewind.replay.timeline import Timeline
+from rewind.replay.timeline import Replayed, Timeline
 from rewind.replay.watch import Watcher
 
 
@@ -90,13 +90,17 @@ class Opened:
     ) -> Iterator[Inspector]:
         """The machine stopped at *position*, which `check_position` has seen."""
         with self.timeline.machine(self.timeline.time(position)) as machine:
-            self.inspector.look_at(
-                machine.memory,
-                machine.registers(),
-                layers=self.request.layers,
-                debug_directories=debug_directories,
-            )
+            self.look_at(machine, debug_directories)
             yield self.inspector
+
+    def look_at(self, machine: Replayed, debug_directories: Sequence[Path] = ()) -> None:
+        """Have the inspector look at *machine*, which is stopped."""
+        self.inspector.look_at(
+            machine.memory,
+            machine.registers(),
+            layers=self.request.layers,
+            debug_directories=debug_directories,
+        )
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from drgn import FaultError, Object, TypeKind, sizeof
+from drgn import FaultError, Object, ObjectAbsentError, TypeKind, sizeof
 
 from rewind.inspect import InspectError
 from rewind.inspect.answers import Place
@@ -38,6 +38,8 @@ def evaluate(text: str, look_up: Callable[[str], Any]) -> Place:
         return _place(text, found)
     except FaultError as error:
         raise InspectError(f"{text} can't be followed: nothing is at {error.address:#x}") from None
+    except ObjectAbsentError:
+        raise InspectError(f"{text} was optimised away there, or what it goes by was") from None
     except (TypeError, AttributeError, ValueError) as error:
         # drgn's words for "p->next" where p is no pointer.
         raise InspectError(f"{text} can't be evaluated: {error}") from None

@@ -26,6 +26,7 @@ from drgn import (
     sizeof,
 )
 from drgn.helpers.linux.mm import for_each_vma
+from drgn.helpers.linux.xarray import xa_load
 
 from rewind.inspect import InspectError
 from rewind.inspect.answers import Frame, Page, Place
@@ -200,7 +201,7 @@ class Process:
             try:
                 physical = self._space.translate(address)
             except Fault:
-                physical = None
+                physical = self._cached(mapping, address)
             yield Page(
                 address,
                 size,
@@ -222,6 +223,20 @@ class Process:
             # One of several that are one.
             page = Object(program, kind, address=head - 1)
         return bool(int(page.mapping) & _MAPPING_ANON)
+
+    def _cached(self, mapping: Mapping, address: int) -> int | None:
+        """Where shared memory is that this process has not touched, but another has."""
+        if mapping.file is None or not mapping.flags & _VM_SHARED:
+            return None
+        offset = mapping.offset + address - mapping.start
+        found = xa_load(mapping.file.inode.i_mapping.i_pages.address_of_(), offset // PAGE)
+        # An odd one is no page.
+        if not found or int(found) & 1:
+            return None
+        kind = self._kernel.program.type("struct page")
+        head = Object(self._kernel.program, kind, address=int(found))
+        number = (int(found) - int(self._kernel.variable("vmemmap_base"))) // sizeof(kind)
+        return int((number - int(head.index)) * PAGE + offset)
 
     def evaluate(self, text: str, registers: Sequence[int]) -> Place:
         """Where what *text* names is, for a thread that has the *registers*.
