@@ -123,9 +123,10 @@ let
     };
 
   bank = pkgs.callPackage ../examples/bank { };
+  spin = pkgs.callPackage ../examples/spin { };
 
   jobs = lib.mapAttrs toJob workloads // {
-    inherit bank;
+    inherit bank spin;
   };
 in
 {
