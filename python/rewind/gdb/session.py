@@ -131,30 +131,32 @@ class Stop:
 
 
 class Session:
-    """The process of *history*, on *timeline*, at *time*; a context manager.
+    """A process on *timeline*, at *time*; a context manager.
 
+    :param reader: the run's trace.
     :param inspector: reads the machines; it is used by nobody else.
     :param layers: those of the job, the lowest first.
     :param watcher: makes a plugin that watches a machine.
+    :param pid: which process; else it is that of *tid*, or the one that has the CPU.
     :raises MachineError: if there can be no machine.
     :raises InspectError: if it can't be read.
-    :raises NotHere: if the process is not there at that time.
+    :raises NotHere: if there is no such process at that time.
     """
 
     def __init__(
         self,
         timeline: Timeline,
+        reader: TraceReader,
         inspector: Inspector,
-        history: History,
         time: int,
         *,
         layers: Sequence[Path],
         watcher: Callable[[], Watcher],
+        pid: int | None = None,
         tid: int | None = None,
     ) -> None:
         self._timeline = timeline
         self._inspector = inspector
-        self._history = history
         self._layers = layers
         self._make_watcher = watcher
         self._live = contextlib.ExitStack()
@@ -169,18 +171,46 @@ class Session:
         self._on_arrival: list[Callable[[], None]] = []
         self.time = time
         """Where we are, in ns since the machine's start."""
+        self.pid = pid or 0
+        """The process's number."""
         self.tid = tid or 0
         """The thread that it is about."""
         try:
             self.go(time)
-            if not self._tasks:
-                raise NotHere(f"there is no process {history.pid} at {self.position}")
-            if not self.tid:
-                self.tid = self._running() or next(iter(self._tasks))
-            self.thread(self.tid)
+            found = history(reader, self.pid, time)
         except BaseException:
             self.close()
             raise
+        if found is None:
+            self.close()
+            raise NotHere(f"there is no process {self.pid} at {self.position}")
+        self._history = found
+        self._stops = sorted({found.end, *(signal.time for signal in found.signals)})
+
+    def _choose(self, tasks: Sequence[Task]) -> None:
+        """Choose the process and the thread, of *tasks*, that it is about."""
+        there = [task for task in tasks if task.state != "ended"]
+        if self.pid:
+            there = [task for task in there if task.pid == self.pid]
+            if not there:
+                raise NotHere(f"there is no process {self.pid} at {self.position}")
+        threads = ", ".join(str(task.tid) for task in there)
+        if self.tid:
+            found = next((task for task in there if task.tid == self.tid), None)
+            if found is None:
+                raise NotHere(
+                    f"there is no thread {self.tid} at {self.position}; there are {threads}"
+                )
+        else:
+            running = [task for task in there if task.state == "runs"]
+            if not running and not self.pid:
+                pids = ", ".join(str(pid) for pid in sorted({task.pid for task in there}))
+                raise NotHere(
+                    f"no process of the job has the CPU at {self.position}: choose one with --pid,"
+                    f" of {pids}"
+                )
+            found = (running or there)[0]
+        self.pid, self.tid = found.pid, found.tid
 
     def close(self) -> None:
         """End the machine."""
@@ -194,11 +224,6 @@ class Session:
         self.close()
 
     # --- here
-
-    @property
-    def pid(self) -> int:
-        """The process's number."""
-        return self._history.pid
 
     @property
     def position(self) -> Position:
@@ -277,17 +302,11 @@ class Session:
         self._watcher = self._live.enter_context(self._make_watcher())
         self._here = self._live.enter_context(
             self._timeline.machine(
-                time,
-                arguments=self._watcher.arguments,
-                pass_fds=self._watcher.pass_fds,
-                stops=[stop for stop in self._stops() if stop > time],
+                time, arguments=self._watcher.arguments, pass_fds=self._watcher.pass_fds
             )
         )
         self.time = time
         self._look()
-
-    def _stops(self) -> list[int]:
-        return sorted({self._history.end, *(signal.time for signal in self._history.signals)})
 
     def _look(self) -> None:
         """Take up what is to be seen where we have got to."""
@@ -295,17 +314,18 @@ class Session:
         self._inspector.look_at(self._here.memory, self._here.registers(), layers=self._layers)
         self._registers.clear()
         self._layout = self._libraries = None
+        tasks = self._inspector.tasks()
+        if not self._tasks:
+            self._choose(tasks)
         self._tasks = {
-            task.tid: task
-            for task in self._inspector.tasks()
-            if task.pid == self.pid and task.state != "ended"
+            task.tid: task for task in tasks if task.pid == self.pid and task.state != "ended"
         }
         if self.tid not in self._tasks and self._tasks:
             self.tid = self._running() or next(iter(self._tasks))
         for call in self._on_arrival:
             call()
 
-    def _watch(self, wanted: Wanted, *, after: int, before: int | None, stop: bool) -> Watch:
+    def _watch(self, wanted: Wanted, *, after: int, until: int | None, stop: bool) -> Watch:
         task = self.thread(0)
         stepper = self._tasks.get(wanted.tid)
         return Watch(
@@ -315,7 +335,8 @@ class Session:
             leaving=wanted.span if stepper or not wanted.tid else None,
             accesses=wanted.accesses,
             after=after,
-            before=before,
+            until=until,
+            before=until,
             stop=stop,
         )
 
@@ -329,19 +350,18 @@ class Session:
             return Stop("end", self.tid)
         assert self._here is not None and self._watcher is not None
         signals = {signal.time: signal for signal in self._history.signals}
-        stops = [stop for stop in self._stops() if stop > self.time]
         # A thread that makes a step first has to execute the instruction that it stands before. It
         # may not do so now, but when it gets the CPU again.
         before = self._before(wanted)
         after = self.time if before is None else self.time - 1
-        self._watcher.set(self._watch(wanted, after=after, before=None, stop=True))
         broken = False
         while True:
+            until = next(stop for stop in self._stops if stop > self.time)
+            self._watcher.set(self._watch(wanted, after=after, until=until, stop=True))
             if self._wait(self._here, interrupted if not broken else lambda: False):
                 # It stands wherever it was; from there to an instruction of the process.
                 broken = True
-                anywhere = attrs.evolve(wanted, tid=0, span=(0, 0))
-                self._watcher.set(self._watch(anywhere, after=self.time, before=None, stop=True))
+                wanted = attrs.evolve(wanted, tid=0, span=(0, 0))
                 continue
             hits = self._watcher.hits()
             if hits:
@@ -349,16 +369,14 @@ class Session:
                 begins = before is not None and (hit.tid, hit.pc) == before
                 if hit.kind not in _ACCESSES and (begins or hit.time == self.time):
                     before = None
-                    self._watcher.set(self._watch(wanted, after=hit.time, before=None, stop=True))
+                    after = hit.time
                     continue
                 return self._arrive_at(hit, broken)
-            if not stops:
-                raise MachineError("the machine stopped where nothing was wanted")
-            self.time = stops.pop(0)
-            if self.time >= self._history.end:
+            after = self.time = until
+            if until == self._history.end:
                 return self._arrive_at_end()
-            signal = signals.get(self.time)
-            if signal is not None and (wanted.signals(signal.number) or broken):
+            signal = signals[until]
+            if wanted.signals(signal.number) or broken:
                 self._look()
                 self.tid = signal.tid if signal.tid in self._tasks else self.tid
                 return Stop("signal", self.tid, signal=signal.number)
@@ -444,12 +462,10 @@ class Session:
             anything = Wanted(breakpoints=frozenset(), accesses=(), tid=0, span=(0, 0))
             begin = self._history.begin
             with self._make_watcher() as watcher:
-                watcher.set(self._watch(anything, after=begin, before=None, stop=True))
+                until = self.time if self.time > begin else None
+                watcher.set(self._watch(anything, after=begin, until=until, stop=True))
                 with self._timeline.machine(
-                    begin,
-                    arguments=watcher.arguments,
-                    pass_fds=watcher.pass_fds,
-                    stops=[self.time] if self.time > begin else [],
+                    begin, arguments=watcher.arguments, pass_fds=watcher.pass_fds
                 ) as replayed:
                     self._wait(replayed, lambda: False)
                     hits = watcher.hits()
@@ -490,12 +506,9 @@ class Session:
     ) -> Hit | None:
         """The last place that is *wanted* from *start* on and before *until*."""
         with self._make_watcher() as watcher:
-            watcher.set(self._watch(wanted, after=start - 1, before=until, stop=False))
+            watcher.set(self._watch(wanted, after=start - 1, until=until, stop=False))
             with self._timeline.machine(
-                start,
-                arguments=watcher.arguments,
-                pass_fds=watcher.pass_fds,
-                stops=[until],
+                start, arguments=watcher.arguments, pass_fds=watcher.pass_fds
             ) as replayed:
                 if self._wait(replayed, interrupted):
                     raise _Interrupted

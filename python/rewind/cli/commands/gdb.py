@@ -27,7 +27,7 @@ from rewind.formats.trace import TraceReader
 from rewind.gdb.files import Mirror, build_id_of
 from rewind.gdb.packets import Connection, ProtocolError
 from rewind.gdb.server import Server
-from rewind.gdb.session import NotHere, Session, history
+from rewind.gdb.session import NotHere, Session
 from rewind.inspect import InspectError
 from rewind.machine import MachineError
 
@@ -69,12 +69,23 @@ def command(
         raise Failure("with --listen no gdb is started: it can be given no arguments")
     place = _place(listen) if listen is not None else None
     gdb = _find(program) if listen is None else None
-    with TraceReader(run.trace) as reader:
-        check_position(reader, position)
     try:
         with contextlib.ExitStack() as stack:
+            reader = stack.enter_context(TraceReader(run.trace))
+            check_position(reader, position)
             around = stack.enter_context(opened(run))
-            session = stack.enter_context(_session(run, around, position, pid, tid))
+            session = stack.enter_context(
+                Session(
+                    around.timeline,
+                    reader,
+                    around.inspector,
+                    around.timeline.time(position),
+                    layers=around.request.layers,
+                    watcher=around.watcher,
+                    pid=pid,
+                    tid=tid,
+                )
+            )
             if place is not None:
                 _listen(session, *place)
                 return 0
@@ -82,43 +93,6 @@ def command(
             return _run(gdb, session, around, arguments, kernel=not no_kernel)
     except (MachineError, InspectError, NotHere, ProtocolError) as error:
         raise Failure(str(error)) from None
-
-
-def _session(
-    run: Run, around: Opened, position: Position, pid: int | None, tid: int | None
-) -> Session:
-    time = around.timeline.time(position)
-    if pid is None:
-        pid = _process(around, position, tid)
-    with TraceReader(run.trace) as reader:
-        found = history(reader, pid, time)
-    if found is None:
-        raise Failure(f"there is no process {pid} at {position}")
-    return Session(
-        around.timeline,
-        around.inspector,
-        found,
-        time,
-        layers=around.request.layers,
-        watcher=around.watcher,
-        tid=tid,
-    )
-
-
-def _process(around: Opened, position: Position, tid: int | None) -> int:
-    """The process of the thread *tid*, or the one that has the CPU at *position*."""
-    with around.at(position) as inspector:
-        tasks = [task for task in inspector.tasks() if task.state != "ended"]
-    for task in tasks:
-        if task.tid == tid if tid is not None else task.state == "runs":
-            return task.pid
-    there = ", ".join(str(task.tid) for task in tasks)
-    if tid is not None:
-        raise Failure(f"there is no thread {tid} at {position}; there are {there}")
-    processes = ", ".join(str(pid) for pid in sorted({task.pid for task in tasks}))
-    raise Failure(
-        f"no process of the job has the CPU at {position}: choose one with --pid, of {processes}"
-    )
 
 
 # --- gdb here
