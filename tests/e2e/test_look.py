@@ -89,7 +89,9 @@ class Twin:
 
 def test_damage(looks: Looks) -> None:
     """A keyframe that is damaged is told of once, removed and made anew."""
-    expected = looks.good("where", str(looks.step)).out
+    # Not far from the boot: it is made anew again and again.
+    at = "2000"
+    expected = looks.good("where", at).out
     for harm in ("cut", "bit", "version"):
         # The one at the place: the last that was written.
         path = max(looks.keyframes, key=lambda path: path.stat().st_mtime_ns)
@@ -102,11 +104,11 @@ def test_damage(looks: Looks) -> None:
             case "version":
                 data[8] ^= 0x40
         path.write_bytes(data)
-        answer = looks.ask("where", str(looks.step))
+        answer = looks.ask("where", at)
         assert (answer.status, answer.out) == (0, expected), str(answer)
         assert answer.err.count("\n") == 1, str(answer)
         assert answer.err.startswith("rewind: a keyframe is damaged, and is made anew: "), answer
-        assert looks.good("where", str(looks.step)).out == expected
+        assert looks.good("where", at).out == expected
 
 
 def test_nowhere_to_keep_them(looks: Looks, tmp_path: Path) -> None:

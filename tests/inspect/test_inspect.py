@@ -566,6 +566,9 @@ def test_views(run: Run, inspector: Inspector) -> None:
         ):
             with pytest.raises(NoSuchFile):
                 read(path)
+        # That it is not in the cache of names does not mean that it is not there.
+        with pytest.raises(InspectError, match="of the kind proc, which makes its files"):
+            read(f"/proc/{own}/status")
         with pytest.raises(NoSuchTask, match=r"no process 4999 at this step; there are 1, "):
             read("/inside", 4999)
 

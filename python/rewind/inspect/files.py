@@ -339,6 +339,7 @@ class Files:
         """The file at *path*, as *view* has it; links are followed.
 
         :raises NoSuchFile: if there is none.
+        :raises InspectError: if that can't be told.
         """
         nodes = [view.root] if path.startswith("/") else view.working_directory()
         rest = path.split("/")[::-1]
@@ -360,6 +361,11 @@ class Files:
                     continue
             found = self._child(here, name)
             if found is None:
+                if stat.S_ISDIR(here.mode) and not here.listed:
+                    raise InspectError(
+                        f"{path} is in a file system of the kind {here.file_system}, which makes"
+                        " its files when somebody asks for them"
+                    )
                 return self._deleted(view, path)
             if stat.S_ISLNK(found.mode):
                 links += 1
@@ -387,8 +393,9 @@ class Files:
             case _:
                 return None
         found = view.of_process(name, kind)
-        if found is not None:
-            del rest[-count:]
+        if found is None:
+            raise NoSuchFile(f"there is no /proc/{'/'.join([name, *rest[: -count - 1 : -1]])}")
+        del rest[-count:]
         return found
 
     def _deleted(self, view: "View", path: str) -> "Node":
