@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
-from bench import debug, look, search, store
+from bench import debug, look, search, store, watch
 from bench.commands import Checkout, copy_tracked
 from bench.cost import CommandError, Cost, Costs, by_turns, run, say, several
 from bench.recorder import Run
@@ -227,4 +227,5 @@ PARTS: dict[str, Callable[[int], Iterable[Figure]]] = {
     "check": search.measure,
     "look": look.measure,
     "gdb": debug.measure,
+    "watch": watch.measure,
 }

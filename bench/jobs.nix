@@ -136,6 +136,15 @@ in
 
   runs = lib.mapAttrs (_: drv: rewind.run { inherit drv; }) jobs;
 
+  # For watched.py.
+  python = pkgs.python3.withPackages (ps: [
+    ps.attrs
+    ps.cbor2
+    ps.drgn
+    ps.pyelftools
+    ps.zstandard
+  ]);
+
   # What stands for the machine; made once, for all runs.
   inherit (rewind) packages;
 
