@@ -1,5 +1,6 @@
 """Debug information from elsewhere, with a debuginfod-find that is made up."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,7 +20,7 @@ def find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Find:
     """Makes debuginfod-find a shell script."""
     program = tmp_path / "bin" / "debuginfod-find"
     program.parent.mkdir()
-    monkeypatch.setenv("PATH", f"{program.parent}:/bin:/usr/bin")
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("DEBUGINFOD_URLS", "http://localhost:1")
     monkeypatch.delenv("DEBUGINFOD_TIMEOUT", raising=False)
 
