@@ -30,6 +30,7 @@ _COMMANDS = {
     "replay": "Make a run again, and compare.",
     "compare": "Where two runs part.",
     "fork": "Another run, perturbed at a position of one.",
+    "bookmark": "Notes at positions of a run.",
     "doctor": "What works here, and the mend for what does not.",
 }
 

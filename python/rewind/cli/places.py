@@ -41,6 +41,11 @@ def known() -> Path:
     return _state() / "known"
 
 
+def bookmarks() -> Path:
+    """The directory with the bookmarks of runs; it need not be there."""
+    return _state() / "bookmarks"
+
+
 def keyframes() -> Path:
     """The directory for keyframes; it need not be there."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", ""))

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import attrs
@@ -10,12 +10,14 @@ import click
 
 from rewind.analysis import render
 from rewind.analysis.render import Block, Lines
-from rewind.cli import parallel, params
+from rewind.cli import parallel, params, places
 from rewind.cli.errors import Failure
+from rewind.cli.output import warn
 from rewind.cli.runs import Run
-from rewind.formats import trace
+from rewind.formats import FormatError, trace
 from rewind.formats.schedule import Position
 from rewind.formats.trace import TraceReader
+from rewind.travel.bookmarks import Bookmark, Bookmarks
 
 MOST_PROCESSES = 4
 
@@ -148,10 +150,50 @@ def command(
     """
     with TraceReader(run.trace) as reader:
         begin, end = step_range(reader, first, last)
+        noted = [one for one in bookmarks(run) if begin <= one.position.step <= end]
         sys.stdout.flush()
-        sys.stdout.buffer.writelines(
-            json_lines(reader, begin, end)
-            if as_json
-            else lines(reader, begin, end, time=time, wakes=wakes)
-        )
+        for part in _between(begin, end, noted):
+            if isinstance(part, Bookmark):
+                sys.stdout.buffer.write(_bookmark(part, reader, as_json))
+                continue
+            sys.stdout.buffer.writelines(
+                json_lines(reader, *part)
+                if as_json
+                else lines(reader, *part, time=time, wakes=wakes)
+            )
         sys.stdout.buffer.flush()
+
+
+def bookmarks(run: Run) -> list[Bookmark]:
+    """The user's bookmarks of *run*; that they can't be read is no reason to do without the run."""
+    try:
+        return Bookmarks(places.bookmarks()).of(run.hash)
+    except FormatError as error:
+        warn(str(error))
+        return []
+
+
+def _between(
+    begin: int, end: int, noted: Iterable[Bookmark]
+) -> Iterator[tuple[int, int] | Bookmark]:
+    """The steps from *begin* to *end* in ranges, and the bookmarks behind the steps they are at."""
+    for bookmark in noted:
+        if begin <= bookmark.position.step:
+            yield begin, bookmark.position.step
+            begin = bookmark.position.step + 1
+        yield bookmark
+    if begin <= end:
+        yield begin, end
+
+
+def _bookmark(bookmark: Bookmark, reader: TraceReader, as_json: bool) -> bytes:
+    position = bookmark.position
+    if as_json:
+        data = {
+            **{"step": position.step, "offset": position.offset},
+            **{"type": "bookmark", "note": bookmark.note},
+        }
+        return json.dumps(data, ensure_ascii=False).encode() + b"\n"
+    width = len(str(max(reader.steps - 1, 0)))
+    offset = f"+{position.offset}  " if position.offset else ""
+    return f"{position.step:>{width}}  * {offset}{render.plain(bookmark.note)}\n".encode()

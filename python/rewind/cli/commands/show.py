@@ -7,11 +7,13 @@ from typing import Any
 import attrs
 import click
 
-from rewind.cli import params, recording
+from rewind.analysis.render import plain
+from rewind.cli import params, places, recording
 from rewind.cli.output import say, say_json
 from rewind.cli.recording import Options, Request
 from rewind.cli.runs import Run
 from rewind.formats import schedule
+from rewind.travel.bookmarks import Bookmarks
 
 
 def command_line(request: Request, defaults: Options) -> list[str]:
@@ -52,6 +54,7 @@ def command(run: Run, as_json: bool) -> None:
         request = Request.read(run.drv)
         data = {"drv": request.drv, **attrs.asdict(request.options)}
     words = command_line(request, recording.defaults())
+    bookmarks = Bookmarks(places.bookmarks()).of(run.hash)
     if as_json:
         data["schedule"] = schedule.to_data(request.options.schedule or ())
         say_json(
@@ -60,9 +63,12 @@ def command(run: Run, as_json: bool) -> None:
                 "path": str(run.path),
                 "built": run.drv is None,
                 "command": words,
+                "bookmarks": [bookmark.to_data() for bookmark in bookmarks],
                 **data,
             }
         )
         return
     say(shlex.join(words))
     say(f"# {run.hash}")
+    for bookmark in bookmarks:
+        say(f"# {bookmark.position}  {plain(bookmark.note)}")
