@@ -174,6 +174,15 @@ def test_stops_on_the_way() -> None:
     assert len(line._stops(None, 10**12 - 1)) <= STOPS_MAX
 
 
+def test_so_many_are_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where they are closest one is let go of, and not the one that was just taken."""
+    monkeypatch.setattr(module, "KEPT_MAX", 3)
+    line = timeline()
+    for time in (1000, 2000, 2010, 3000, 3005, 1001):
+        line._keep(cast(Keyframe, Kept(Name(b"", time))))
+    assert [kept.time for kept in line._kept] == [1000, 1001, 3000]
+
+
 def test_bad_times() -> None:
     line = timeline()
     for time in (FIRST - 1, END, END + 1):

@@ -4,6 +4,7 @@ import bisect
 import contextlib
 import functools
 import hashlib
+import itertools
 import json
 import os
 import tempfile
@@ -35,6 +36,8 @@ STOP_EVERY = 20_000_000
 STOPS_MAX = 500
 SPACING = 1.5
 """Seconds of the host's time between keyframes taken on the way: they cost a tenth of it."""
+KEPT_MAX = 128
+"""Keyframes that are open beside those that they stand on: each takes a file descriptor."""
 BUDGET = 1 << 30
 """Bytes of memories that are ready for other machines to begin with."""
 
@@ -189,6 +192,17 @@ class Timeline:
         at = bisect.bisect_left(self._kept, keyframe.time, key=lambda kept: kept.time)
         if at == len(self._kept) or self._kept[at].time != keyframe.time:
             self._kept.insert(at, keyframe)
+        while len(self._kept) > KEPT_MAX:
+            self._forget(keyframe)
+
+    def _forget(self, newest: Keyframe) -> None:
+        """Let go of the keyframe that is the nearest to the one before it, but for *newest*."""
+        gaps = [
+            (kept.time - before.time, at)
+            for at, (before, kept) in enumerate(itertools.pairwise(self._kept), 1)
+            if kept is not newest
+        ]
+        self._kept.pop(min(gaps)[1])
 
     def _take(self, replayed: Replayed, time: int, parent: Keyframe | None) -> Keyframe:
         """Take a keyframe of a machine that is stopped at *time*, and has its memory to itself."""
