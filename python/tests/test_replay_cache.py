@@ -220,6 +220,8 @@ def test_a_full_disk(place: Place) -> None:
     cache = place.cache()
     made = cache.put(name, fails_first)
     assert filled(BASE, made)[10 * PAGE] == 2
+    # It is told of once, and not tried again.
+    assert cache.put(Name(KEY, 11), writes(Name(KEY, 11), 2)).time == 11
     assert place.said == [f"no keyframe can be kept in {place.path}: No space left on device"]
     assert [path.name for path in place.path.iterdir()] == []
 

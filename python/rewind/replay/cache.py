@@ -58,6 +58,7 @@ class Cache:
         self._path = path if limit else None
         self._limit = limit
         self._warn = warn
+        self._gave_up = False
         self._open: weakref.WeakValueDictionary[Name, Keyframe] = weakref.WeakValueDictionary()
 
     def names(self, keys: Collection[bytes], last: int) -> list[Name]:
@@ -131,7 +132,7 @@ class Cache:
         return keyframe
 
     def _put(self, name: Name, write: Callable[[int], Keyframe]) -> Keyframe | None:
-        if self._path is None:
+        if self._path is None or self._gave_up:
             return None
         path = None
         file = -1
@@ -151,10 +152,11 @@ class Cache:
                 self._evict()
             return keyframe
         except OSError as error:
-            if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR):
-                # Somebody has decided that; there is nothing to be done about it.
-                return None
-            self._warn(f"no keyframe can be kept in {self._path}: {error.strerror}")
+            # What does not work once is not tried, and told of, again and again.
+            self._gave_up = True
+            # That it may not be written somebody has decided: there is nothing to be done about it.
+            if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR):
+                self._warn(f"no keyframe can be kept in {self._path}: {error.strerror}")
             return None
         finally:
             if path is not None:
