@@ -193,6 +193,7 @@ def test_no_directory(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     place = Place(tmp_path / "file" / "keyframes")
     made = place.put(10)
+    assert made.volatile
     assert filled(BASE, made)[10 * PAGE] == 2
     assert place.cache().find([KEY], 100) is None
     assert place.said == []

@@ -54,6 +54,8 @@ class Kept:
     """A keyframe, as far as it matters here."""
 
     name: Name
+    size: int = 10
+    volatile: bool = False
 
     @property
     def time(self) -> int:
@@ -181,6 +183,18 @@ def test_so_many_are_open(monkeypatch: pytest.MonkeyPatch) -> None:
     for time in (1000, 2000, 2010, 3000, 3005, 1001):
         line._keep(cast(Keyframe, Kept(Name(b"", time))))
     assert [kept.time for kept in line._kept] == [1000, 1001, 3000]
+
+
+def test_so_many_are_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those on disk do not count."""
+    monkeypatch.setattr(module, "VOLATILE", 25)
+    line = timeline()
+    for time in (1000, 1100, 1150, 1400):
+        line._keep(cast(Keyframe, Kept(Name(b"", time), volatile=True)))
+    assert [kept.time for kept in line._kept] == [1000, 1400]
+    for time in (1500, 1600):
+        line._keep(cast(Keyframe, Kept(Name(b"", time))))
+    assert [kept.time for kept in line._kept] == [1000, 1400, 1500, 1600]
 
 
 def test_bad_times() -> None:

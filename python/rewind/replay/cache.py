@@ -128,6 +128,7 @@ class Cache:
             except BaseException:
                 os.close(file)
                 raise
+            keyframe.volatile = True
         self._open[name] = keyframe
         return keyframe
 

@@ -173,6 +173,8 @@ class Keyframe:
         self.level = Level(file, placed)
         self.size = at + len(placed) * _EXTENT.size
         """Bytes of the file."""
+        self.volatile = False
+        """Whether the file is in memory, and gone with this process."""
         weakref.finalize(self, os.close, file)
 
     @property

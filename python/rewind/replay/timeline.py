@@ -38,6 +38,8 @@ SPACING = 1.5
 """Seconds of the host's time between keyframes taken on the way: they cost a tenth of it."""
 KEPT_MAX = 128
 """Keyframes that are open beside those that they stand on: each takes a file descriptor."""
+VOLATILE = 1 << 30
+"""Bytes of keyframes that are in memory because they can be kept nowhere else."""
 BUDGET = 1 << 30
 """Bytes of memories that are ready for other machines to begin with."""
 
@@ -192,7 +194,10 @@ class Timeline:
         at = bisect.bisect_left(self._kept, keyframe.time, key=lambda kept: kept.time)
         if at == len(self._kept) or self._kept[at].time != keyframe.time:
             self._kept.insert(at, keyframe)
-        while len(self._kept) > KEPT_MAX:
+        while len(self._kept) > KEPT_MAX or (
+            len(self._kept) > 1
+            and sum(kept.size for kept in self._kept if kept.volatile) > VOLATILE
+        ):
             self._forget(keyframe)
 
     def _forget(self, newest: Keyframe) -> None:
@@ -202,7 +207,8 @@ class Timeline:
             for at, (before, kept) in enumerate(itertools.pairwise(self._kept), 1)
             if kept is not newest
         ]
-        self._kept.pop(min(gaps)[1])
+        # If the newest is the second of two, it is the first that goes.
+        self._kept.pop(min(gaps)[1] if gaps else 0)
 
     def _take(self, replayed: Replayed, time: int, parent: Keyframe | None) -> Keyframe:
         """Take a keyframe of a machine that is stopped at *time*, and has its memory to itself."""
