@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import traces
-from rewind.cli.processes import History, history
+from rewind.cli.processes import History, commands, history
 from rewind.formats.trace import TraceReader
 from traces import end, enter, execute, fork, leave, record, switch
 
@@ -138,3 +138,12 @@ def test_made_from_outside(tmp_path: Path) -> None:
     """A process by init, a thread by the kernel."""
     found = at(tmp_path, [fork(0, 1), fork(0, 2, child_pid=1), fork(0, 9, child_pid=8)])
     assert [(p.pid, p.parent, list(p.threads)) for p in found.processes] == [(1, None, [1, 2])]
+
+
+@pytest.mark.parametrize("last", range(len(RECORDS)))
+def test_commands(tmp_path: Path, last: int) -> None:
+    """They are those of the whole history."""
+    path = traces.write(tmp_path / "trace", [*RECORDS, fork(1, 2), execute(2, b"/bin/ls", b"ls")])
+    with TraceReader(path) as reader:
+        expected = {process.pid: process.command for process in history(reader, last + 2).processes}
+        assert commands(reader, last + 2) == expected

@@ -11,7 +11,7 @@ from rewind.cli import params
 from rewind.cli.commands.events import check_position, step_range
 from rewind.cli.errors import Failure
 from rewind.cli.output import say_json, table
-from rewind.cli.processes import Process, history
+from rewind.cli.processes import Process, commands, history
 from rewind.cli.runs import Run
 from rewind.formats.schedule import Position
 from rewind.formats.trace import TraceReader
@@ -82,11 +82,10 @@ def _from_machine(run: Run, position: Position, as_json: bool) -> None:
         check_position(reader, position)
         with stopped(run, position) as machine:
             # While the kernel's debug information is being loaded.
-            found = history(reader, step_range(reader, None, position)[1])
+            started = commands(reader, step_range(reader, None, position)[1])
             tasks = [named(machine, task) for task in machine.tasks()]
-    commands = {process.pid: process.command for process in found.processes}
     if as_json:
-        say_json([{**task.to_data(), "command": commands.get(task.pid)} for task in tasks])
+        say_json([{**task.to_data(), "command": started.get(task.pid)} for task in tasks])
         return
     depths: dict[int, int] = {}
     children: dict[int, list[Task]] = {}
@@ -113,7 +112,7 @@ def _from_machine(run: Run, position: Position, as_json: bool) -> None:
                         "  " * depths.get(pid, 0) + render.task(pid, task.tid),
                         render.plain(task.name),
                         state(task),
-                        commands.get(pid, "") if first else "",
+                        started.get(pid, "") if first else "",
                     )
                 )
     table(("task", "name", "state", "command"), lines)
