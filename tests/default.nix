@@ -126,8 +126,8 @@ prefixed "lib" (
   watch = pkgs.callPackage ./watch {
     inherit rewind;
     inherit (packages) kernel plugin;
-    # Threads, signals, and short processes.
-    jobs = { inherit (packages) bank config-reload sigpipe; };
+    # Threads, and short processes.
+    jobs = { inherit (packages) bank sigpipe; };
   };
 }
 // lib.optionalAttrs (pkgs ? debian) {

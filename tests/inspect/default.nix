@@ -54,7 +54,8 @@ derivation (
         cp -r ${./.} tests
         cd tests
         ${python}/bin/python3 -B -m pytest -q -p no:cacheprovider test_inspect.py
-        touch "''${outputs[out]}"
+        # Not touch: it closes its standard output before it ends, for which Nix kills a builder.
+        : > "''${outputs[out]}"
       ''
     ];
   }

@@ -62,7 +62,8 @@ derivation (
         export PATH=${coreutils}/bin PYTHONPATH=${modules}
         export REWIND_ATTRIBUTES=$NIX_ATTRS_JSON_FILE REWIND_TRACE=${run}/trace
         ${python}/bin/python3 -B -m pytest -q -p no:cacheprovider ${./.}/test_replay.py
-        touch "''${outputs[out]}"
+        # Not touch: it closes its standard output before it ends, for which Nix kills a builder.
+        : > "''${outputs[out]}"
       ''
     ];
   }

@@ -211,6 +211,34 @@ def test_stops_are_exact(run: Run, last: list[Hit], kind: str) -> None:
     assert compared > 1
 
 
+def test_an_instruction_comes_once(run: Run, last: list[Hit], tmp_path: Path) -> None:
+    """Also if it begins again after a page fault, as at its page's first use; and in order."""
+    watch = attrs.evolve(wanted(last), breakpoints=frozenset(), accesses=(), leaving=(0, 0))
+    # How a process begins has the most page faults; keep what comes first.
+    with run.watcher() as watcher:
+        watcher.set(attrs.evolve(watch, stop=True))
+        with run.going(watcher, tmp_path / "trace") as replayed:
+            replayed.stopped()
+            (first,) = watcher.hits()
+    hits: list[Hit] = []
+    end = 1_000_000
+    while len(hits) < 100 or len(hits) == HITS_MAX:
+        with run.watcher() as watcher:
+            end = end // 2 if hits else end
+            watcher.set(attrs.evolve(watch, before=first.time + end, until=first.time + end))
+            with run.going(watcher, tmp_path / "trace") as replayed:
+                replayed.stopped()
+                hits = watcher.hits()
+    assert hits[0] == first
+    again = [
+        (one, other)
+        for one, other in itertools.pairwise(hits)
+        if (one.tid, one.pc) == (other.tid, other.pc)
+    ]
+    assert again == []
+    assert any(other.time - one.time > 500 for one, other in itertools.pairwise(hits))
+
+
 def test_until(run: Run, last: list[Hit]) -> None:
     """The plugin stops it where the device would."""
     time = last[len(last) // 2].time
