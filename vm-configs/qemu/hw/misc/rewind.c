@@ -38,7 +38,7 @@ OBJECT_DECLARE_SIMPLE_TYPE(RewindState, REWIND)
 
 #define REWIND_MAGIC        0x52575744
 #define REWIND_PORT         0x5e0
-#define REWIND_PORTS        20
+#define REWIND_PORTS        24
 
 /* The guest's area: a record buffer, then a bulk buffer, 64 KiB each. */
 #define AREA_SIZE           (128 * KiB)
@@ -64,14 +64,15 @@ OBJECT_DECLARE_SIMPLE_TYPE(RewindState, REWIND)
 #define FRAME_SIZE          (256 * KiB)
 
 enum { PORT_RECORD = 0, PORT_AREA = 4, PORT_COMMAND = 8, PORT_SEND = 12,
-       PORT_FETCH = 16 };
+       PORT_FETCH = 16, PORT_INPUT = 20 };
 enum { PORT_PERTURB = 4, PORT_NS_LOW = 8, PORT_NS_HIGH = 12 };
 enum { COMMAND_READY = 1, COMMAND_ATTACH, COMMAND_START, COMMAND_FINISHED,
        COMMAND_STALLED };
 enum { END_FINISHED = 1, END_STALLED, END_TIMED_OUT };
 enum { FRAME_RECORDS = 0, FRAME_END = 1 };
 
-typedef enum { KIND_STALL = 1, KIND_RESCHEDULE, KIND_STOP } PerturbationKind;
+typedef enum { KIND_STALL = 1, KIND_RESCHEDULE, KIND_SHELL, KIND_INPUT,
+               KIND_STOP } PerturbationKind;
 
 typedef struct {
     uint64_t step, offset, ns;
@@ -88,6 +89,7 @@ struct RewindState {
 
     /* properties */
     char *trace_path, *channels_path, *parameters_path, *schedule_path;
+    char *input_path;
     char *layer_path[LAYERS];
     uint64_t time_limit;
     bool stop_at_ready;
@@ -103,6 +105,11 @@ struct RewindState {
     uint8_t *frame;
     uint32_t frame_bytes, frame_records;
     uint64_t frame_step, frame_time;
+    int input_fd;               /* -1: nothing will come any more, or ever */
+    uint8_t *input;
+    uint32_t input_bytes;
+    bool input_new;             /* and the guest was not told of it */
+    QemuCond input_cond;
 
     /* the guest's side: what travels with a snapshot */
     uint64_t area_pfn;
@@ -196,6 +203,12 @@ static void rewind_limit_reached(void *opaque)
 
 /* --- perturbations */
 
+static void rewind_interrupt(void)
+{
+    address_space_stl_le(&address_space_memory, APIC_MSI_ADDRESS,
+                         PERTURB_VECTOR, MEMTXATTRS_UNSPECIFIED, NULL);
+}
+
 static void rewind_perturb(RewindState *s, const Perturbation *p)
 {
     if (p->kind == KIND_STOP) {
@@ -210,8 +223,7 @@ static void rewind_perturb(RewindState *s, const Perturbation *p)
     s->pending_kind[s->npending] = p->kind;
     s->pending_ns[s->npending] = p->ns;
     s->npending++;
-    address_space_stl_le(&address_space_memory, APIC_MSI_ADDRESS,
-                         PERTURB_VECTOR, MEMTXATTRS_UNSPECIFIED, NULL);
+    rewind_interrupt();
 }
 
 /* Acts on every perturbation that is due, and sets the timer for the next. */
@@ -269,7 +281,9 @@ static uint32_t rewind_take_perturbation(RewindState *s)
     uint32_t kind;
 
     if (!s->npending) {
-        return 0;
+        kind = s->input_new ? KIND_INPUT : 0;
+        s->input_new = false;
+        return kind;
     }
     kind = s->pending_kind[0];
     s->taken_ns = s->pending_ns[0];
@@ -410,6 +424,83 @@ static void rewind_fetch(RewindState *s, uint32_t offset)
     }
 }
 
+/*
+ * --- input
+ *
+ * What a user types into a fork comes whenever it comes: a machine with input is
+ * no run, and nothing of it is recorded.
+ */
+
+static void rewind_input_listen(RewindState *s);
+
+static void rewind_input_ready(void *opaque)
+{
+    RewindState *s = opaque;
+    ssize_t n = read(s->input_fd, s->input + s->input_bytes,
+                     BULK_SIZE - s->input_bytes);
+
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) {
+        return;
+    }
+    if (n <= 0) {
+        qemu_set_fd_handler(s->input_fd, NULL, NULL, NULL);
+        s->input_fd = -1;
+        qemu_cond_signal(&s->input_cond);
+        return;
+    }
+    s->input_bytes += n;
+    s->input_new = true;
+    rewind_input_listen(s);
+    rewind_interrupt();
+    qemu_cond_signal(&s->input_cond);
+}
+
+static void rewind_input_listen(RewindState *s)
+{
+    if (s->input_fd >= 0) {
+        qemu_set_fd_handler(s->input_fd, s->input_bytes < BULK_SIZE ?
+                            rewind_input_ready : NULL, NULL, s);
+    }
+}
+
+static void rewind_input_take(RewindState *s, uint32_t limit)
+{
+    s->fetched = 0;
+    if (s->area && s->input_bytes) {
+        s->fetched = MIN(limit, s->input_bytes);
+        address_space_write(&address_space_memory,
+                            (s->area_pfn << 12) + BULK_OFFSET,
+                            MEMTXATTRS_UNSPECIFIED, s->input, s->fetched);
+        s->input_bytes -= s->fetched;
+        memmove(s->input, s->input + s->fetched, s->input_bytes);
+        rewind_input_listen(s);
+    }
+}
+
+/*
+ * The guest has nothing to do but to wait for the user: until its next timer is
+ * due, by the host's clock, or there is input. The main loop goes on meanwhile.
+ */
+static void rewind_input_wait(RewindState *s)
+{
+    int64_t start = qemu_clock_get_ms(QEMU_CLOCK_REALTIME);
+    int64_t ns = qemu_clock_deadline_ns_all(QEMU_CLOCK_VIRTUAL,
+                                            QEMU_TIMER_ATTR_ALL);
+
+    while (s->input_fd >= 0 && !s->input_new && !current_cpu->stop &&
+           !qatomic_read(&current_cpu->exit_request)) {
+        int64_t left = start + ns / SCALE_MS -
+                       qemu_clock_get_ms(QEMU_CLOCK_REALTIME);
+
+        if (ns >= 0 && left <= 0) {
+            break;
+        }
+        /* Now and then: whoever stops the CPU does not know of this. */
+        qemu_cond_timedwait_bql(&s->input_cond,
+                                ns >= 0 ? MIN(left, 100) : 100);
+    }
+}
+
 static void rewind_port_write(void *opaque, hwaddr port, uint64_t value,
                               unsigned size)
 {
@@ -432,6 +523,9 @@ static void rewind_port_write(void *opaque, hwaddr port, uint64_t value,
     case PORT_FETCH:
         rewind_fetch(s, value);
         break;
+    case PORT_INPUT:
+        rewind_input_take(s, value);
+        break;
     }
 }
 
@@ -450,6 +544,9 @@ static uint64_t rewind_port_read(void *opaque, hwaddr port, unsigned size)
         return s->taken_ns >> 32;
     case PORT_FETCH:
         return s->fetched;
+    case PORT_INPUT:
+        rewind_input_wait(s);
+        return 0;
     default:
         return 0;
     }
@@ -524,7 +621,7 @@ void rewind_retranslate(void)
 
 /* --- set-up */
 
-/* Lines "STEP OFFSET stall|reschedule|stop NS", in order of step. */
+/* Lines "STEP OFFSET stall|reschedule|shell|stop NS", in order of step. */
 static bool rewind_read_schedule(RewindState *s, Error **errp)
 {
     g_autofree char *text = NULL;
@@ -558,6 +655,8 @@ static bool rewind_read_schedule(RewindState *s, Error **errp)
             p.kind = KIND_STALL;
         } else if (!strcmp(kind, "reschedule")) {
             p.kind = KIND_RESCHEDULE;
+        } else if (!strcmp(kind, "shell")) {
+            p.kind = KIND_SHELL;
         } else if (!strcmp(kind, "stop")) {
             p.kind = KIND_STOP;
         } else {
@@ -630,6 +729,8 @@ static void rewind_realize(DeviceState *dev, Error **errp)
 
     s->trace_fd = -1;
     s->channels_fd = -1;
+    s->input_fd = -1;
+    qemu_cond_init(&s->input_cond);
     memset(s->channel_fd, -1, sizeof(s->channel_fd));
 
     if (s->trace_path) {
@@ -651,6 +752,14 @@ static void rewind_realize(DeviceState *dev, Error **errp)
                              &s->parameters_size, &err)) {
         error_setg(errp, "cannot read the parameters: %s", err->message);
         return;
+    }
+    if (s->input_path) {
+        s->input_fd = qemu_open(s->input_path, O_RDONLY | O_NONBLOCK, errp);
+        if (s->input_fd < 0) {
+            return;
+        }
+        s->input = g_malloc(BULK_SIZE);
+        rewind_input_listen(s);
     }
     if (!rewind_read_schedule(s, errp)) {
         return;
@@ -727,6 +836,7 @@ static const Property rewind_properties[] = {
     DEFINE_PROP_STRING("channels", RewindState, channels_path),
     DEFINE_PROP_STRING("parameters", RewindState, parameters_path),
     DEFINE_PROP_STRING("schedule", RewindState, schedule_path),
+    DEFINE_PROP_STRING("input", RewindState, input_path),
     DEFINE_PROP_STRING("layer0", RewindState, layer_path[0]),
     DEFINE_PROP_STRING("layer1", RewindState, layer_path[1]),
     DEFINE_PROP_STRING("layer2", RewindState, layer_path[2]),
