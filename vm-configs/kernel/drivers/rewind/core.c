@@ -16,23 +16,23 @@
 
 void *rewind_area;
 
-/* held over a use of the bulk buffer: copies to and from user memory may sleep */
-static DEFINE_MUTEX(bulk_lock);
+/* of the bulk buffer, see rewind.h */
+DEFINE_MUTEX(rewind_bulk_lock);
 
-static void *bulk(void)
-{
-	return rewind_area + REWIND_BUFFER_SIZE;
-}
+/* in private_data: what read() gives is the user's input, not the parameters */
+#define INPUT	0x100
 
-static ssize_t rewind_read_parameters(struct file *file, char __user *buf,
-				      size_t count, loff_t *pos)
+static ssize_t rewind_read_file(struct file *file, char __user *buf,
+				size_t count, loff_t *pos)
 {
 	size_t done = 0;
 
+	if ((unsigned long)file->private_data == INPUT)
+		return rewind_shell_read(file, buf, count);
 	if (*pos < 0 || *pos > U32_MAX)
 		return -EINVAL;
 
-	mutex_lock(&bulk_lock);
+	mutex_lock(&rewind_bulk_lock);
 	while (done < count) {
 		size_t n, left;
 
@@ -41,7 +41,7 @@ static ssize_t rewind_read_parameters(struct file *file, char __user *buf,
 			 (size_t)REWIND_BUFFER_SIZE);
 		if (!n)
 			break;
-		left = copy_to_user(buf + done, bulk(), n);
+		left = copy_to_user(buf + done, rewind_bulk(), n);
 		n -= left;
 		done += n;
 		*pos += n;
@@ -51,8 +51,15 @@ static ssize_t rewind_read_parameters(struct file *file, char __user *buf,
 			break;
 		}
 	}
-	mutex_unlock(&bulk_lock);
+	mutex_unlock(&rewind_bulk_lock);
 	return done;
+}
+
+static __poll_t rewind_poll(struct file *file, poll_table *wait)
+{
+	if ((unsigned long)file->private_data == INPUT)
+		return rewind_shell_poll(file, wait);
+	return DEFAULT_POLLMASK;
 }
 
 static ssize_t rewind_send(struct file *file, const char __user *buf,
@@ -61,10 +68,13 @@ static ssize_t rewind_send(struct file *file, const char __user *buf,
 	unsigned long channel = (unsigned long)file->private_data;
 	size_t done = 0;
 
-	mutex_lock(&bulk_lock);
+	if (channel == INPUT)
+		return -EBADF;
+
+	mutex_lock(&rewind_bulk_lock);
 	while (done < count) {
 		size_t n = min(count - done, (size_t)REWIND_BUFFER_SIZE);
-		size_t left = copy_from_user(bulk(), buf + done, n);
+		size_t left = copy_from_user(rewind_bulk(), buf + done, n);
 
 		n -= left;
 		if (n)
@@ -76,7 +86,7 @@ static ssize_t rewind_send(struct file *file, const char __user *buf,
 			break;
 		}
 	}
-	mutex_unlock(&bulk_lock);
+	mutex_unlock(&rewind_bulk_lock);
 	return done;
 }
 
@@ -140,7 +150,14 @@ static long rewind_ioctl(struct file *file, unsigned int request,
 	case REWIND_START:
 		return start();
 	case REWIND_END:
+		rewind_shell_end();
 		rewind_write(REWIND_COMMAND, REWIND_COMMAND_FINISHED);
+		return 0;
+	case REWIND_INPUT:
+		file->private_data = (void *)INPUT;
+		return 0;
+	case REWIND_TERMINAL:
+		rewind_shell_terminal();
 		return 0;
 	default:
 		return -ENOTTY;
@@ -157,7 +174,8 @@ static int rewind_open(struct inode *inode, struct file *file)
 static const struct file_operations rewind_fops = {
 	.owner		= THIS_MODULE,
 	.open		= rewind_open,
-	.read		= rewind_read_parameters,
+	.read		= rewind_read_file,
+	.poll		= rewind_poll,
 	.write		= rewind_send,
 	.unlocked_ioctl	= rewind_ioctl,
 	.llseek		= default_llseek,

@@ -72,19 +72,25 @@ static bool matters(const struct timer_list *timer)
 	return !func || !known_work(func);
 }
 
-static void probe_idle(void *data, unsigned int state, unsigned int cpu)
+static bool any_timer(unsigned int cpu)
 {
 	struct hrtimer *tick = &tick_get_tick_sched(cpu)->sched_timer;
+
+	return hrtimer_next_event_without(tick) != KTIME_MAX ||
+	       timer_find_pending(matters);
+}
+
+static void probe_idle(void *data, unsigned int state, unsigned int cpu)
+{
+	bool stalled;
 
 	if (state == PWR_EVENT_EXIT || !watching || rewind_perturb_idle())
 		return;
 	if (local_softirq_pending())
 		return;
-	if (hrtimer_next_event_without(tick) != KTIME_MAX)
-		return;
-	if (timer_find_pending(matters))
-		return;
-	rewind_write(REWIND_COMMAND, REWIND_COMMAND_STALLED);
+	stalled = !any_timer(cpu);
+	if (!rewind_shell_idle(stalled) && stalled)
+		rewind_write(REWIND_COMMAND, REWIND_COMMAND_STALLED);
 }
 
 /**

@@ -28,7 +28,13 @@
 
 #include "rewind.h"
 
-enum { STALL = 1, RESCHEDULE = 2 };
+enum {
+	STALL = 1,
+	RESCHEDULE,
+	/* what is no perturbation, and never in a run */
+	SHELL,		/* begin a shell */
+	INPUT,		/* its user has typed something */
+};
 
 /* flags of a record: no task of the job was running, nothing was done */
 #define NOTHING_DONE 1
@@ -163,7 +169,12 @@ static void perturb_interrupt(void)
 		u64 ns = rewind_read(REWIND_NS_LOW);
 
 		ns |= (u64)rewind_read(REWIND_NS_HIGH) << 32;
-		report(kind, ns, perturb(kind, ns));
+		if (kind == SHELL)
+			rewind_shell_start();
+		else if (kind == INPUT)
+			rewind_shell_input();
+		else
+			report(kind, ns, perturb(kind, ns));
 	}
 }
 

@@ -8,6 +8,8 @@
 
 #include <linux/io.h>
 #include <linux/irqflags.h>
+#include <linux/mutex.h>
+#include <linux/poll.h>
 #include <linux/sched.h>
 #include <linux/types.h>
 
@@ -19,12 +21,14 @@
 #define REWIND_COMMAND	8
 #define REWIND_SEND	12
 #define REWIND_FETCH	16
+#define REWIND_TAKE	20
 /* ... and read */
 #define REWIND_MAGIC	0
 #define REWIND_PERTURB	4
 #define REWIND_NS_LOW	8
 #define REWIND_NS_HIGH	12
 #define REWIND_FETCHED	16
+#define REWIND_WAIT	20
 
 #define REWIND_MAGIC_VALUE	0x52575744
 
@@ -85,6 +89,14 @@ static inline bool rewind_present(void)
 
 extern void *rewind_area;
 
+/* held over a use of the bulk buffer: copies to and from user memory may sleep */
+extern struct mutex rewind_bulk_lock;
+
+static inline void *rewind_bulk(void)
+{
+	return rewind_area + REWIND_BUFFER_SIZE;
+}
+
 /*
  * A record is written where the device reads it. Interrupts are off from begin
  * to commit: an interrupt may report a signal or a wake-up. What is done in
@@ -119,6 +131,7 @@ extern struct rewind_ids rewind_current;
 
 int rewind_trace_prepare(void);
 void rewind_trace_start(void);
+bool rewind_of_job(struct task_struct *task);
 
 /* cpus.c */
 
@@ -135,6 +148,16 @@ void rewind_idle_start(void);
 
 void rewind_perturb_init(void);
 bool rewind_perturb_idle(void);
+
+/* shell.c */
+
+void rewind_shell_start(void);
+void rewind_shell_input(void);
+bool rewind_shell_idle(bool stalled);
+void rewind_shell_end(void);
+void rewind_shell_terminal(void);
+ssize_t rewind_shell_read(struct file *file, char __user *buf, size_t count);
+__poll_t rewind_shell_poll(struct file *file, poll_table *wait);
 
 /* syscalls.c */
 

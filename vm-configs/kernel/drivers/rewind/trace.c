@@ -499,6 +499,17 @@ static void probe_generate(void *data, int sig, struct kernel_siginfo *info,
 }
 
 /**
+ * rewind_of_job - Whether a task is one of the job's
+ * @task:	The task; the caller sees to it that it stays
+ *
+ * Return: whether it is visible in the job's PID namespace
+ */
+bool rewind_of_job(struct task_struct *task)
+{
+	return ids_of(task).pid;
+}
+
+/**
  * rewind_trace_prepare - Get ready to trace
  *
  * The tracepoints cost nothing before, which is most of the boot.

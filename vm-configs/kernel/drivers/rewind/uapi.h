@@ -21,10 +21,15 @@
 #define REWIND_START	_IO('R', 5)
 /* the job is finished; does not return */
 #define REWIND_END	_IO('R', 6)
+/* this open file's read() gives what the user of a shell types, and can be polled */
+#define REWIND_INPUT	_IO('R', 7)
+/* the user's terminal is the caller's controlling one */
+#define REWIND_TERMINAL	_IO('R', 8)
 
 #define REWIND_CHANNEL_LOG	0
 #define REWIND_CHANNEL_RESULT	1
 #define REWIND_CHANNEL_INIT	2
+#define REWIND_CHANNEL_SHELL	3	/* its output, its errors, how it ended */
 #define REWIND_CHANNEL_OUTPUT	16	/* of output 0; the others follow */
 
 #endif
