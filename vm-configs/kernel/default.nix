@@ -3,7 +3,8 @@
 #
 # Not nixpkgs' buildLinux: its common configuration is for real machines, and there are no modules
 # here. `out` is what a machine boots (vmlinux without its symbols, entered at its PVH entry) and
-# `dev` is, as in nixpkgs, vmlinux with DWARF, for what reads the machine's memory.
+# `dev` is, as in nixpkgs, vmlinux with DWARF, for what reads the machine's memory. The DWARF names
+# the sources where they are: in `dev` too, in source/, all that it names and no others.
 {
   lib,
   stdenv,
@@ -79,6 +80,11 @@ stdenv.mkDerivation (finalAttrs: {
     runHook postConfigure
   '';
 
+  preBuild = ''
+    export KCFLAGS=-fdebug-prefix-map=$PWD=$dev/source
+    export KAFLAGS=$KCFLAGS
+  '';
+
   buildFlags = [
     "bzImage"
     "vmlinux"
@@ -92,6 +98,13 @@ stdenv.mkDerivation (finalAttrs: {
     cp vmlinux $dev/
     # Keeps the note that has the PVH entry, which is in a segment.
     $STRIP -s -o $out/vmlinux vmlinux
+
+    eu-srcfiles -e vmlinux | sed -n "s|^$dev/source/||p" | sort -u > sources
+    while read -r file; do
+      install -D -m 444 "$file" "$dev/source/$file"
+    done < sources
+    [ -f $dev/source/kernel/fork.c ]
+    [ -f $dev/source/drivers/rewind/core.c ]
     runHook postInstall
   '';
 
