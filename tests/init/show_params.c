@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* show-params: reads parameters on standard input, and prints what init takes them to be. */
+/*
+ * show-params: reads parameters on standard input, and prints what init takes
+ * them to be: a job's, or those of a shell if there is an argument.
+ */
 #include <stdio.h>
 
 #include "fail.h"
@@ -23,8 +26,33 @@ static void show_string(const char *key, const char *s)
 	show(key, s, size);
 }
 
-int main(void)
+static void show_strings(const char *key, char **list)
 {
+	for (char **s = list; s && *s; s++)
+		show_string(key, *s);
+}
+
+static void show_shell(char *data, size_t size)
+{
+	struct shell_params p = parse_shell_params(data, size);
+
+	printf("pid %u\nrows %u\ncolumns %u\n", p.pid, p.rows, p.columns);
+	if (p.going)
+		printf("going\n");
+	if (p.has_layer)
+		printf("layer %u\n", p.layer);
+	show_strings("path", p.paths);
+	show_strings("envp", p.envp);
+	show_strings("argv", p.argv);
+	if (p.script)
+		show_string("script", p.script);
+	if (p.shell)
+		show_string("shell", p.shell);
+}
+
+int main(int argc, char **argv)
+{
+	(void)argv;
 	/* Allocated, so that a sanitizer sees a step beyond it. */
 	char *data = NULL;
 	size_t size = 0, n;
@@ -36,6 +64,10 @@ int main(void)
 		size += n;
 	} while (n > 0);
 	data = must_allocate(data, size ? size : 1, 1);
+	if (argc > 1) {
+		show_shell(data, size);
+		return 0;
+	}
 	p = parse_params(data, size);
 	printf("layers %u\nepoch %lld\ncores %u\n", p.layers, (long long)p.epoch, p.cores);
 	show("seed", p.seed.data, p.seed.size);

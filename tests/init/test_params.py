@@ -29,17 +29,33 @@ GOOD: list[tuple[str, bytes]] = [
 ]
 
 
+SHELL: list[tuple[str, bytes]] = [
+    ("pid", b"65"),
+    ("layer", b"3"),
+    ("rows", b"24"),
+    ("columns", b"80"),
+    ("going", b"1"),
+    ("path", b"/nix/store/a/bin"),
+    ("path", b"/nix/store/b/bin"),
+    ("env", b"TERM=vt100"),
+    ("arg", b"ls"),
+    ("arg", b"a b\xff"),
+    ("script", b"echo\nx"),
+    ("shell", b"/nix/store/a/bin/bash"),
+]
+
+
 def encode(values: list[tuple[str, bytes]]) -> bytes:
     return b"".join(b"%s %d\n%s\n" % (k.encode(), len(v), v) for k, v in values)
 
 
-def run(data: bytes) -> "subprocess.CompletedProcess[bytes]":
-    return subprocess.run([SHOW_PARAMS], check=False, input=data, capture_output=True)
+def run(data: bytes, *options: str) -> "subprocess.CompletedProcess[bytes]":
+    return subprocess.run([SHOW_PARAMS, *options], check=False, input=data, capture_output=True)
 
 
-def said_of(data: bytes) -> str:
+def said_of(data: bytes, *options: str) -> str:
     """The sentence that bad parameters get; a crash, or a sanitizer's report, fails the test."""
-    result = run(data)
+    result = run(data, *options)
     text = result.stderr.decode(errors="replace")
     assert result.returncode == 3, text
     assert text.startswith("parameters: ")
@@ -199,3 +215,55 @@ def test_noise() -> None:
         for _ in range(source.randint(1, 3)):
             data[source.randrange(len(data))] = source.choice(b"\0\n 09a/=\xff")
         assert run(bytes(data)).returncode in (0, 3)
+
+
+# --- those of a shell
+
+
+def test_shell() -> None:
+    result = run(encode(SHELL), "shell")
+    assert result.returncode == 0, result.stderr
+    expected = [
+        b"pid 65",
+        b"rows 24",
+        b"columns 80",
+        b"going",
+        b"layer 3",
+        b"path 16 /nix/store/a/bin",
+        b"path 16 /nix/store/b/bin",
+        b"envp 10 TERM=vt100",
+        b"argv 2 ls",
+        b"argv 4 a b\xff",
+        b"script 6 echo\nx",
+        b"shell 21 /nix/store/a/bin/bash",
+    ]
+    assert result.stdout == b"\n".join(expected) + b"\n"
+    assert run(encode(SHELL[:1]), "shell").stdout == b"pid 65\nrows 0\ncolumns 0\n"
+    assert said_of(encode(SHELL[1:]), "shell") == "parameters: no pid\n"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("pid", b"", "not a number"),
+        ("pid", b"2147483648", "too large"),
+        ("layer", b"4", "too large"),
+        ("rows", b"65536", "too large"),
+        ("going", b"2", "too large"),
+        ("path", b"bin", "absolute"),
+        ("env", b"TERM", "has no ="),
+        ("arg", b"a\0b", "NUL"),
+        ("script", b"\0", "NUL"),
+        ("shell", b"bash", "absolute"),
+        ("seed", b"1", "unknown"),
+    ],
+)
+def test_bad_value_of_a_shell(key: str, value: bytes, why: str) -> None:
+    data = encode([v for v in SHELL if v[0] != key] + [(key, value)])
+    assert why in said_of(data, "shell")
+
+
+@pytest.mark.parametrize("key", ["pid", "layer", "rows", "columns", "going", "script", "shell"])
+def test_twice_for_a_shell(key: str) -> None:
+    data = encode([*SHELL, *(v for v in SHELL if v[0] == key)])
+    assert "given twice" in said_of(data, "shell")

@@ -18,12 +18,22 @@
 
 static int device = -1;
 static int fail_fd = -1;
+static unsigned int fail_channel = CHANNEL_RESULT;
 
 void device_open(void)
 {
 	device = open("/dev/rewind", O_RDWR | O_CLOEXEC);
 	if (device < 0)
 		fail_errno("cannot open /dev/rewind");
+}
+
+int device_open_input(void)
+{
+	int fd = open("/dev/rewind", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd < 0 || ioctl(fd, REWIND_INPUT, 0) < 0)
+		fail_errno("/dev/rewind: input");
+	return fd;
 }
 
 void device_request(unsigned long request, unsigned long argument, const char *what)
@@ -109,6 +119,11 @@ void device_end(void)
 		pause();
 }
 
+void device_fail_on(unsigned int channel)
+{
+	fail_channel = channel;
+}
+
 void device_fail_to(int fd)
 {
 	fail_fd = fd;
@@ -139,7 +154,7 @@ static void __attribute__((noreturn)) vfail(int error, const char *format, va_li
 		device_end();
 	}
 	failing = true;
-	send_line(CHANNEL_RESULT, line);
+	send_line(fail_channel, line);
 	device_end();
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "fail.h"
@@ -44,6 +45,13 @@ void new_file(const char *directory, const char *name, const void *data, size_t 
 		fail_errno("cannot make %s", path);
 	if (write_all(fd, data, size) < 0 || close(fd) < 0)
 		fail_errno("cannot write %s", path);
+}
+
+int open_slave(int master)
+{
+	if (ioctl(master, TIOCSPTLCK, &(int){ 0 }) < 0)
+		return -1;
+	return ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
 }
 
 void *must_allocate(void *old, size_t count, size_t size)

@@ -14,6 +14,9 @@ int write_all(int fd, const void *data, size_t size);
 /* Make a new file below the directory; fails if there is one. */
 void new_file(const char *directory, const char *name, const void *data, size_t size);
 
+/* The other end of a terminal whose master is open; -1 and errno. */
+int open_slave(int master);
+
 /* The names in a directory, but for "." and "..", in order of their bytes. */
 struct names {
 	char **name;

@@ -136,26 +136,30 @@ void machine_settle(void)
 	nanosleep(&(struct timespec){ .tv_nsec = 100 * 1000 * 1000 }, NULL);
 }
 
+void machine_mount_layer(unsigned int number)
+{
+	char device[32], path[32];
+	int fd;
+
+	snprintf(device, sizeof(device), "/dev/pmem%u", number);
+	snprintf(path, sizeof(path), LAYERS "/%u", number);
+	/*
+	 * Whatever the kernel read here when it booted, with nothing attached
+	 * yet, was zeros, and may still be in the cache.
+	 */
+	fd = open(device, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || ioctl(fd, BLKFLSBUF, 0) < 0)
+		fail_errno("layer %u: %s", number, device);
+	close(fd);
+	make_directory(path);
+	if (mount(device, path, "erofs", MS_RDONLY, NULL) < 0)
+		fail_errno("layer %u: cannot mount %s", number, device);
+}
+
 void machine_mount_layers(unsigned int count)
 {
-	for (unsigned int i = 0; i < count; i++) {
-		char device[32], path[32];
-		int fd;
-
-		snprintf(device, sizeof(device), "/dev/pmem%u", i);
-		snprintf(path, sizeof(path), LAYERS "/%u", i);
-		/*
-		 * Whatever the kernel read here when it booted, with nothing
-		 * attached yet, was zeros, and may still be in the cache.
-		 */
-		fd = open(device, O_RDONLY | O_CLOEXEC);
-		if (fd < 0 || ioctl(fd, BLKFLSBUF, 0) < 0)
-			fail_errno("layer %u: %s", i, device);
-		close(fd);
-		make_directory(path);
-		if (mount(device, path, "erofs", MS_RDONLY, NULL) < 0)
-			fail_errno("layer %u: cannot mount %s", i, device);
-	}
+	for (unsigned int i = 0; i < count; i++)
+		machine_mount_layer(i);
 }
 
 void machine_set_clock(time_t epoch)

@@ -18,6 +18,9 @@ void machine_settle(void);
 /* Mount the layers, which must be attached. */
 void machine_mount_layers(unsigned int count);
 
+/* Mount one. */
+void machine_mount_layer(unsigned int number);
+
 void machine_set_clock(time_t epoch);
 void machine_seed(struct bytes seed);
 

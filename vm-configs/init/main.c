@@ -16,7 +16,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -25,10 +24,12 @@
 
 #include "device.h"
 #include "fail.h"
+#include "io.h"
 #include "machine.h"
 #include "nar.h"
 #include "params.h"
 #include "sandbox.h"
+#include "shell.h"
 
 /* The two ends of the terminal that the builder writes to. */
 struct terminal {
@@ -42,9 +43,7 @@ static struct terminal open_terminal(void)
 	struct termios mode;
 
 	t.master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
-	if (t.master < 0 || ioctl(t.master, TIOCSPTLCK, &(int){ 0 }) < 0)
-		fail_errno("cannot open a terminal");
-	t.slave = ioctl(t.master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	t.slave = open_slave(t.master);
 	if (t.slave < 0 || tcgetattr(t.slave, &mode) < 0)
 		fail_errno("cannot open a terminal");
 	/* Raw, or each line would end in a carriage return. */
@@ -166,6 +165,8 @@ int main(void)
 	size_t size;
 	char *data;
 
+	if (getpid() != 1)
+		shell_main();
 	/* What costs and is the same for every job: it is in the boot snapshot. */
 	machine_prepare();
 	device_open();

@@ -230,3 +230,59 @@ struct params parse_params(char *data, size_t size)
 			fail("parameters: no %s", required[i].key);
 	return p;
 }
+
+static void take_for_shell(struct shell_params *p, const struct value *v, bool *has_pid)
+{
+	const char *key = v->key;
+
+	if (!strcmp(key, "pid")) {
+		once(v, *has_pid);
+		p->pid = number(v, INT32_MAX);
+		*has_pid = true;
+	} else if (!strcmp(key, "layer")) {
+		once(v, p->has_layer);
+		p->layer = number(v, LAYERS_MAX - 1);
+		p->has_layer = true;
+	} else if (!strcmp(key, "rows")) {
+		once(v, p->rows);
+		p->rows = number(v, UINT16_MAX);
+	} else if (!strcmp(key, "columns")) {
+		once(v, p->columns);
+		p->columns = number(v, UINT16_MAX);
+	} else if (!strcmp(key, "going")) {
+		once(v, p->going);
+		p->going = number(v, 1);
+	} else if (!strcmp(key, "path")) {
+		add_string(&p->paths, &p->path_count, absolute(v));
+	} else if (!strcmp(key, "env")) {
+		if (!strchr(string(v), '='))
+			reject(v, "has no =");
+		add_string(&p->envp, &p->envc, v->data);
+	} else if (!strcmp(key, "arg")) {
+		add_string(&p->argv, &p->argc, string(v));
+	} else if (!strcmp(key, "script")) {
+		once(v, p->script);
+		p->script = string(v);
+	} else if (!strcmp(key, "shell")) {
+		once(v, p->shell);
+		p->shell = absolute(v);
+	} else {
+		reject(v, "unknown");
+	}
+}
+
+struct shell_params parse_shell_params(char *data, size_t size)
+{
+	struct shell_params p = { 0 };
+	bool has_pid = false;
+	size_t at = 0;
+
+	while (at < size) {
+		struct value v = next_value(data, size, &at);
+
+		take_for_shell(&p, &v, &has_pid);
+	}
+	if (!has_pid)
+		fail("parameters: no pid");
+	return p;
+}
