@@ -17,7 +17,7 @@ let
 
   jobs = import ./job.nix { inherit lib; };
 
-  image = pkgs.callPackage ./image.nix { inherit shell; };
+  inherit (pkgs.callPackage ./image.nix { inherit shell; }) image extras;
 
   bootSnapshot = import ./boot-snapshot.nix {
     inherit recorder;
@@ -243,6 +243,18 @@ in
     ```
   */
   inherit image;
+
+  /**
+    A layer with the closure of some store paths, for a machine to have besides its job's: what
+    `rewind shell --with` mounts.
+
+    # Type
+
+    ```
+    extras :: [String] -> Derivation
+    ```
+  */
+  inherit extras;
 
   /**
     The state that runs start from: the machine at the end of its boot, with `memory` MiB.

@@ -120,5 +120,16 @@ let
         };
     in
     lib.foldl' (lower: args: lower ++ [ (layer (args // { inherit lower; })) ]) [ ] layers;
+
+  # What somebody wants to have in a machine besides, with its closure.
+  extras =
+    roots:
+    layer {
+      name = "extras";
+      lower = [ ];
+      inherit roots;
+    };
 in
-image
+{
+  inherit image extras;
+}

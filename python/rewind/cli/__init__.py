@@ -27,6 +27,7 @@ _COMMANDS = {
     "who-wrote": "The last instruction that wrote to memory.",
     "cat": "A file as it was at a step.",
     "ls-files": "What was in a directory at a step.",
+    "shell": "A shell in a fork of a run.",
     "replay": "Make a run again, and compare.",
     "compare": "Where two runs part.",
     "fork": "Another run, perturbed at a position of one.",

@@ -109,19 +109,40 @@ def opened(run: Run) -> Iterator[Opened]:
 
     :raises Failure: if that can't be done, also for what is done in the ``with``.
     """
+    # The inspector takes the longest to be ready.
+    with _failures(), Inspector() as inspector:
+        request = _request(drvs.read(_derivation(run)))
+        settings = Settings.load(request.settings)
+        # Nix is asked for it while the machine starts.
+        kernel = _Kernel(lambda: _vmlinux(settings), inspector.load)
+        with _timeline(run, request) as timeline:
+            yield Opened(request, timeline, inspector, kernel)
+
+
+@contextlib.contextmanager
+def timeline_of(run: Run) -> Iterator[tuple[RunRequest, Timeline]]:
+    """What the recorder was told of *run*, and its machines; nothing looks into them.
+
+    :raises Failure: if that can't be done, also for what is done in the ``with``.
+    """
+    with _failures():
+        request = _request(drvs.read(_derivation(run)))
+        with _timeline(run, request) as timeline:
+            yield request, timeline
+
+
+@contextlib.contextmanager
+def _timeline(run: Run, request: RunRequest) -> Iterator[Timeline]:
     cache = Cache(places.keyframes(), places.keyframes_size(LIMIT), warn)
+    with TraceReader(run.trace) as reader, Timeline.of(request, reader, cache) as timeline:
+        yield timeline
+
+
+@contextlib.contextmanager
+def _failures() -> Iterator[None]:
+    """Have what goes wrong in the ``with`` become a `Failure`."""
     try:
-        # It takes the longest to be ready.
-        with Inspector() as inspector:
-            request = _request(drvs.read(_derivation(run)))
-            settings = Settings.load(request.settings)
-            # Nix is asked for it while the machine starts.
-            kernel = _Kernel(lambda: _vmlinux(settings), inspector.load)
-            with (
-                TraceReader(run.trace) as reader,
-                Timeline.of(request, reader, cache) as timeline,
-            ):
-                yield Opened(request, timeline, inspector, kernel)
+        yield
     except (MachineError, RequestError, InspectError) as error:
         raise Failure(str(error)) from None
     except BrokenPipeError:

@@ -191,7 +191,7 @@ class Job:
             *(("file", name.encode() + b"\0" + data) for name, data in sandbox.files.items()),
             *(("output", f"{name}\0{path}") for name, path in self.outputs.items()),
         ]
-        return b"".join(_parameter(key, value) for key, value in values)
+        return b"".join(parameter(key, value) for key, value in values)
 
     def _placed(self, text: str) -> str:
         """*text* with the outputs' paths in place of what ``builtins.placeholder`` gave."""
@@ -289,7 +289,8 @@ def _registration(closure: Closure) -> str:
     )
 
 
-def _parameter(key: str, value: str | bytes) -> bytes:
+def parameter(key: str, value: str | bytes) -> bytes:
+    """A line of a parameters file."""
     data = value.encode() if isinstance(value, str) else value
     return f"{key} {len(data)}\n".encode() + data + b"\n"
 

@@ -9,7 +9,7 @@ import json
 import os
 import tempfile
 import time as clock
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import attrs
@@ -275,6 +275,40 @@ class Timeline:
             yield replayed
 
     @contextlib.contextmanager
+    def fork(
+        self,
+        time: int,
+        *,
+        device: Mapping[str, object],
+        pass_fds: Sequence[int] = (),
+    ) -> Iterator[qemu.Qemu]:
+        """A machine that is the run's until *time*, and then has a shell (docs/design.md).
+
+        :param device: the rewind device's properties, but for the schedule.
+        """
+        keyframe = self.keyframe(time)
+        position = self.position(time)
+        with contextlib.ExitStack() as stack:
+            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rewind-")))
+            # The job stands where it is at that time: what comes is one instruction later.
+            (scratch / "schedule").write_text(
+                self._plan(keyframe, (), until=time)
+                + f"{position.step} {position.offset + 1} shell 0\n"
+            )
+            machine, _ = stack.enter_context(
+                resume(
+                    self._settings,
+                    memory=self._request.memory,
+                    state=keyframe.state,
+                    base=stack.enter_context(self._memory(keyframe)),
+                    scratch=scratch,
+                    device={**device, "schedule": scratch / "schedule"},
+                    pass_fds=pass_fds,
+                )
+            )
+            yield machine
+
+    @contextlib.contextmanager
     def _going(
         self,
         time: int,
@@ -412,14 +446,19 @@ class Timeline:
                 del self._ready[name]
                 size -= ready.size
 
-    def _plan(self, keyframe: Keyframe | None, stops: Sequence[int]) -> str:
-        """The schedule as the device reads it, of a machine that begins at *keyframe*."""
+    def _plan(
+        self, keyframe: Keyframe | None, stops: Sequence[int], *, until: int | None = None
+    ) -> str:
+        """The schedule as the device reads it, of a machine that begins at *keyframe*.
+
+        :param until: nothing happens after that time.
+        """
         since, step = (0, 0) if keyframe is None else (keyframe.time, keyframe.position.step)
         lines = []
         for time, one in self._due:
             # The device would do again what has happened since the last step, and it never gets
             # to what counts from an earlier one.
-            if time >= since:
+            if time >= since and (until is None or time <= until):
                 position = one.position if one.step >= step else self.position(time)
                 lines.append((position, 1, one))
         for time in stops:
