@@ -17,7 +17,7 @@ from rewind.formats.schedule import Position
 from rewind.replay import keyframe as keyframes
 from rewind.replay.cache import Cache
 from rewind.replay.keyframe import Keyframe, Level, Name
-from test_replay_keyframe import PAGE, file_of, filled
+from test_replay_keyframe import PAGE, content, file_of, filled
 
 KEY, OTHER = b"k" * 16, b"o" * 16
 BASE = {0: 1}
@@ -322,3 +322,15 @@ def test_files_are_closed(place: Place) -> None:
     del found
     gc.collect()
     assert open_files() == before
+
+
+def test_all_can_be_removed_while_somebody_uses_one(place: Place) -> None:
+    place.put(1)
+    used = place.put(2)
+    assert place.cache().size() == sum(
+        file.stat().st_size for file in place.path.glob("*.keyframe")
+    )
+    assert place.cache().clear() > 0
+    assert not place.files and place.cache().size() == 0
+    assert filled(BASE, used) == content(file_of({**BASE, 2: 2}))
+    assert Cache(place.path / "nowhere").clear() == 0

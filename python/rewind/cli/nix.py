@@ -246,6 +246,32 @@ def add_root(path: Path, link: Path) -> None:
     nix("build", "--out-link", str(link), str(path))
 
 
+def dead() -> list[Path]:
+    """The paths of the store that nothing keeps."""
+    return [Path(line) for line in run("nix-store", "--gc", "--print-dead").split()]
+
+
+def delete(paths: Sequence[Path]) -> set[Path]:
+    """Delete *paths* from the store, but for those that something keeps; which are gone."""
+    if not paths:
+        return set()
+    try:
+        run("nix-store", "--delete", *map(str, paths))
+    except NixFailure:
+        # One is kept, which is no reason to keep the others; Nix stops at the first.
+        for path in paths:
+            _try_to_delete(path)
+    return set(paths) - set(valid(paths))
+
+
+def _try_to_delete(path: Path) -> None:
+    try:
+        run("nix-store", "--delete", str(path))
+    except NixFailure:
+        # Something keeps it; `delete` tells by its result.
+        return
+
+
 # --- builds
 
 

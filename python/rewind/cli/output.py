@@ -78,6 +78,15 @@ UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 """Those of time spans, in ns."""
 
 
+def size(number: int) -> str:
+    """A number of bytes: ``812 kB``, ``1.4 MB``."""
+    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if number >= unit:
+            value = number / unit
+            return f"{value:,.3g} {name}" if value < 1000 else f"{value:,.0f} {name}"
+    return f"{number} bytes"
+
+
 def span(ns: int) -> str:
     """A time span that is given in ns, in the largest unit in which it is a short number."""
     for unit, size in reversed(UNITS.items()):

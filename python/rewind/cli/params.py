@@ -123,10 +123,11 @@ def run_arguments(*names: str) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         @functools.wraps(function)
         def wrapper(*args: Any, **arguments: Any) -> Any:
-            from rewind.cli import runs
+            from rewind.cli import keeping, runs
 
             for name in names:
                 arguments[name] = runs.built(arguments[name])
+                keeping.looked_at(arguments[name])
             return function(*args, **arguments)
 
         for name in reversed(names):

@@ -165,6 +165,29 @@ class Cache:
             if file >= 0:
                 os.close(file)
 
+    def size(self) -> int:
+        """Bytes of all files."""
+        total = 0
+        for name in self._stored():
+            with contextlib.suppress(OSError):
+                total += self._file(name).stat().st_size
+        return total
+
+    def clear(self) -> int:
+        """Remove all; who uses some goes on. How many bytes that were.
+
+        :raises OSError: if another process does not let it.
+        """
+        if self._path is None or not self._path.is_dir():
+            return 0
+        with self._locked(shared=False):
+            before = self.size()
+            for name in self._stored():
+                _remove(self._file(name))
+            for path in self._path.glob(f"*{_NEW}"):
+                _collect(path)
+            return before - self.size()
+
     def _evict(self) -> None:
         """Remove what nobody writes any more and, over the limit, what was not used for longest."""
         assert self._path is not None

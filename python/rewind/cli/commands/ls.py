@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import click
 
-from rewind.cli import params, runs
+from rewind.cli import keeping, params, runs
 from rewind.cli.errors import Failure
 from rewind.cli.output import duration, say_json, table, warn
 from rewind.cli.recording import Request
@@ -55,9 +55,16 @@ class _Row:
 
 
 @click.command("ls")
+@click.option("--roots", is_flag=True, help="Instead, until when each is kept for you.")
 @params.json_option
-def command(as_json: bool) -> None:
-    """The runs in the store, and those that are known and not built; the newest first."""
+def command(roots: bool, as_json: bool) -> None:
+    """The runs in the store, and those that are known and not built; the newest first.
+
+    One that you look at is kept for 30 days; rewind gc removes those that nothing keeps.
+    """
+    if roots:
+        _roots(as_json)
+        return
     rows = []
     for run in sorted(
         (*runs.newest_first(), *runs.unbuilt()), key=lambda run: (-run.registered, run.path)
@@ -77,3 +84,38 @@ def command(as_json: bool) -> None:
         [row.columns() for row in rows],
         right=("steps", "guest time", "perturbed"),
     )
+
+
+def _roots(as_json: bool) -> None:
+    """The runs and searches that are kept for the user, the one that was looked at last first."""
+    found = sorted(keeping.roots(), key=lambda root: (-root.looked_at, root.target))
+    # A run's second output has a link of its own.
+    found = [root for root in found if not root.target.name.endswith("-nars")]
+    if as_json:
+        say_json(
+            [
+                {
+                    "path": str(root.target),
+                    "link": str(root.link),
+                    "looked_at": int(root.looked_at),
+                    "kept_until": int(root.ends()),
+                }
+                for root in found
+            ]
+        )
+        return
+    if not found:
+        warn("nothing is kept for you")
+        return
+    rows = []
+    for root in found:
+        digits, _, name = root.target.name.removesuffix(".drv").partition("-rewind-")
+        rows.append(
+            (
+                digits[: runs.SHORT],
+                name.removeprefix("run-"),
+                _date(int(root.looked_at)),
+                _date(int(root.ends())),
+            )
+        )
+    table(("hash", "name", "looked at", "kept until"), rows)

@@ -1,0 +1,115 @@
+"""What is kept for a person, and what goes, with a Nix that is made up."""
+
+import datetime
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rewind.cli import keeping, nix
+from rewind.cli.runs import Run
+
+DAY = 86400
+HASHES = [letter * 32 for letter in "abcd"]
+
+Programs = Callable[[str, str], None]
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Run]:
+    """Four runs in a store of their own."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    store = tmp_path / "store"
+    store.mkdir()
+    monkeypatch.setattr(nix, "STORE", store)
+    found = []
+    for digits in HASHES:
+        path = store / f"{digits}-rewind-run-x"
+        path.mkdir()
+        found.append(Run(path, digits, "x"))
+    return found
+
+
+def link(run: Run, days: float) -> Path:
+    """Keep *run*, which was looked at *days* ago."""
+    made = Path(os.environ["XDG_STATE_HOME"]) / "rewind" / "runs" / run.path.name
+    made.parent.mkdir(parents=True, exist_ok=True)
+    made.symlink_to(run.path)
+    then = time.time() - days * DAY
+    os.utime(made, (then, then), follow_symlinks=False)
+    return made
+
+
+def a_nix(programs: Programs, runs: list[Run], kept: Run | None = None) -> None:
+    """A Nix for which all *runs* are dead but *kept*, which it does not delete."""
+    dead = [str(run.path) for run in runs]
+    programs(
+        "nix-store",
+        f"""
+dead, kept = {dead!r}, {str(kept.path) if kept else None!r}
+arguments = sys.argv[1:]
+if arguments[:2] == ["--gc", "--print-dead"]:
+    drvs = [path + ".drv" for path in dead]
+    print("\\n".join([*dead, "/nix/store/{"e" * 32}-other", *drvs]))
+elif arguments[0] == "--check-validity":
+    print("\\n".join(path for path in arguments[2:] if not os.path.exists(path)))
+elif arguments[0] == "--delete":
+    for path in arguments[1:]:
+        if path == kept:
+            sys.exit("error: cannot delete path " + path)
+        os.rmdir(path)
+""",
+    )
+    programs(
+        "nix",
+        """
+paths = [a for a in sys.argv if "-rewind-run-" in a]
+print(json.dumps([{"path": p, "narHash": "", "narSize": 10} for p in paths]))
+""",
+    )
+
+
+def test_what_was_not_looked_at_for_long_goes(programs: Programs, runs: list[Run]) -> None:
+    old, new = link(runs[0], 31), link(runs[1], 29)
+    a_nix(programs, [runs[0], runs[2], runs[3]], kept=runs[3])
+    found = keeping.garbage(keeping.KEPT)
+    assert [root.link for root in found.roots] == [old]
+    # Nix would have the last one go, until it is asked to.
+    assert [info.path for info in found.paths] == [run.path for run in (runs[0], runs[2], runs[3])]
+    assert found.size == 30
+    assert keeping.remove(found) == 20
+    assert not old.is_symlink() and new.is_symlink()
+    assert [run.path.exists() for run in runs] == [False, True, False, True]
+
+
+def test_to_look_at_a_run_keeps_it(programs: Programs, runs: list[Run]) -> None:
+    old = link(runs[0], 31)
+    a_nix(programs, [])
+    found = keeping.garbage(keeping.KEPT)
+    keeping.looked_at(runs[0])
+    # Also while somebody else is about to remove what keeps it.
+    keeping.remove(found)
+    assert old.is_symlink()
+    (root,) = keeping.roots()
+    assert abs(root.ends() - time.time() - 30 * DAY) < 60
+    assert not keeping.garbage(datetime.timedelta(days=1)).roots
+
+
+def test_a_run_that_nothing_kept_is_kept_from_then_on(
+    programs: Programs, runs: list[Run], tmp_path: Path
+) -> None:
+    programs("nix", "link = sys.argv[sys.argv.index('--out-link') + 1]\n"
+             "os.symlink(sys.argv[-1], link)")  # fmt: skip
+    keeping.looked_at(runs[2])
+    (root,) = keeping.roots()
+    assert root.target == runs[2].path
+
+
+def test_that_it_cannot_be_kept_is_said(
+    programs: Programs, runs: list[Run], capsys: pytest.CaptureFixture[str]
+) -> None:
+    programs("nix", "sys.exit('error: no room')")
+    keeping.looked_at(runs[2])
+    assert "is not kept for you: " in capsys.readouterr().err
