@@ -82,6 +82,8 @@ class Garbage:
     """Links that are too old."""
     paths: Sequence[nix.PathInfo]
     """Runs and searches that nothing keeps but these."""
+    derivers: Sequence[Path] = ()
+    """What they were made by, if nothing keeps that."""
 
     @property
     def size(self) -> int:
@@ -101,7 +103,13 @@ def garbage(kept: datetime.timedelta) -> Garbage:
     # What an old link alone keeps will be dead; whether it is, Nix says when it deletes it.
     mine = {path for path in dead | {root.target for root in old} if _is_made(path)} - still
     info = nix.path_info(sorted(mine))
-    return Garbage(old, sorted(info.values(), key=lambda one: one.path))
+    # With keep-outputs what a derivation has made is kept as long as that is there.
+    derivers = {one.deriver for one in info.values() if one.deriver is not None}
+    return Garbage(
+        old,
+        sorted(info.values(), key=lambda one: one.path),
+        sorted(derivers & (dead | {root.target for root in old})),
+    )
 
 
 def _is_made(path: Path) -> bool:
@@ -118,5 +126,5 @@ def remove(found: Garbage) -> int:
         with contextlib.suppress(OSError):
             if root.link.lstat().st_mtime == root.looked_at:
                 root.link.unlink()
-    gone = nix.delete([info.path for info in found.paths])
+    gone = nix.delete([*found.derivers, *(info.path for info in found.paths)])
     return sum(info.nar_size for info in found.paths if info.path in gone)

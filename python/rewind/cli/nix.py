@@ -255,21 +255,21 @@ def delete(paths: Sequence[Path]) -> set[Path]:
     """Delete *paths* from the store, but for those that something keeps; which are gone."""
     if not paths:
         return set()
-    try:
-        run("nix-store", "--delete", *map(str, paths))
-    except NixFailure:
-        # One is kept, which is no reason to keep the others; Nix stops at the first.
-        for path in paths:
-            _try_to_delete(path)
+    _delete(list(paths))
     return set(paths) - set(valid(paths))
 
 
-def _try_to_delete(path: Path) -> None:
+def _delete(paths: Sequence[Path]) -> None:
     try:
-        run("nix-store", "--delete", str(path))
+        run("nix-store", "--delete", *map(str, paths))
     except NixFailure:
-        # Something keeps it; `delete` tells by its result.
-        return
+        # One is kept, which is no reason to keep the others, and Nix stops at the first. It takes
+        # as long for one as for many.
+        half = len(paths) // 2
+        for some in (paths[:half], paths[half:]) if half else ():
+            left = [path for path in some if path.exists()]
+            if left:
+                _delete(left)
 
 
 # --- builds
