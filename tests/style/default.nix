@@ -22,7 +22,11 @@ let
 
   driver = sources [ (root + "/vm-configs/kernel/drivers") ];
   init = sources [ (root + "/vm-configs/init") ];
-  device = sources [ (root + "/vm-configs/qemu/hw") ];
+  device = sources [
+    (root + "/vm-configs/plugin")
+    (root + "/vm-configs/qemu/hw")
+    (root + "/vm-configs/qemu/include")
+  ];
   examples = sources [ (root + "/examples") ];
   python = sources [
     (root + "/bench")
