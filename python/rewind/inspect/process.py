@@ -279,7 +279,7 @@ class Process:
         """The variable *name* of a file without DWARF, as bytes; None if there is none."""
         for symbol in program.symbols(name):
             if symbol.kind == SymbolKind.OBJECT and symbol.size:
-                byte = program.int_type("char", 1, True)
+                byte = program.int_type("byte", 1, False)
                 kind = program.array_type(byte, symbol.size)
                 return Object(program, kind, address=symbol.address)
         return None
