@@ -31,6 +31,13 @@
         default = packages.rewind;
       };
 
+      overlays.default = import ./overlay.nix { nixpkgs = nixpkgs.outPath; };
+
+      templates.default = {
+        path = ./templates/c;
+        description = "A C program whose test fails now and then, and the check that finds out when";
+      };
+
       checks.${system} = import ./tests {
         inherit
           pkgs

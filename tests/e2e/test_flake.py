@@ -1,5 +1,7 @@
 """Searches in a flake: its checks, and what they and ``rewind check`` name."""
 
+import json
+import re
 from pathlib import Path
 
 from conftest import SYSTEM, Answer, Session
@@ -66,3 +68,50 @@ def test_check_of_what_always_fails(session: Session) -> None:
     assert "attributes" not in log.out
     answer = check(session, "failsAlways", ".failing")
     assert "found no two outcomes" in answer.sentence, str(answer)
+
+
+def test_the_template(session: Session) -> None:
+    """A new project from the template: its build passes, and its check finds when it does not."""
+    place = session.directory / "template"
+    place.mkdir()
+    session.nix("flake", "init", "--template", str(session.checkout), cwd=place)
+    flake = json.loads(session.nix("flake", "metadata", "--json", str(session.checkout)))
+    inputs = [
+        *("--override-input", "nixpkgs", f"path:{session.nixpkgs}"),
+        *("--override-input", "rewind", f"path:{flake['path']}"),
+        "--no-write-lock-file",
+    ]
+    session.nix("build", "--no-link", f"path:{place}", *inputs)
+    checked = session.run("nix", "flake", "check", "-L", f"path:{place}", *inputs)
+    assert checked.status != 0, str(checked)
+    assert re.search(r"step [\d+]+ decides it: thread \d+ stalls .* in count \(tally\.c:\d+\)",
+                     checked.err), str(checked)  # fmt: skip
+    failing = f"path:{place}#checks.x86_64-linux.schedules.failing"
+    (run,) = session.nix("build", "--no-link", "--print-out-paths", failing, *inputs).split()
+    log = session.rewind("log", run)
+    assert "more" in log.out and "42 votes" not in log.out, str(log)
+
+
+def test_the_overlay(session: Session) -> None:
+    """pkgs.rewind is the command line, with the functions on it, for a package's passthru.tests."""
+    expression = """
+      { nixpkgs, rewind }:
+      let
+        pkgs = import nixpkgs {
+          system = "x86_64-linux";
+          config = { };
+          overlays = [ (builtins.getFlake rewind).overlays.default ];
+        };
+        package = pkgs.stdenv.mkDerivation (finalAttrs: {
+          name = "x";
+          passthru.tests.rewind = pkgs.rewind.check { drv = finalAttrs.finalPackage; };
+        });
+      in
+      [ pkgs.rewind.meta.mainProgram package.passthru.tests.rewind.unperturbed.name ]
+    """
+    flake = json.loads(session.nix("flake", "metadata", "--json", str(session.checkout)))
+    found = session.nix(
+        *("eval", "--impure", "--json", "--expr", f"({expression})"),
+        *("--apply", f'f: f {{ nixpkgs = "{session.nixpkgs}"; rewind = "path:{flake["path"]}"; }}'),
+    )
+    assert json.loads(found) == ["rewind", "rewind-run-x"], found
