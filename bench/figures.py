@@ -194,6 +194,7 @@ def sizes(times: int) -> Iterable[Figure]:
         yield Figure(
             f"{name} of bank", f"{megabytes(layer.stat().st_size)}, packed in {seconds(costs.wall)}"
         )
+    yield from _copied(bank)
     costs = several(min(times, 3), _rebuild(snapshot))
     yield Figure("boot snapshot made (a cold boot)", seconds(costs.wall))
     with Checkout.copy() as checkout:
@@ -204,6 +205,19 @@ def sizes(times: int) -> Iterable[Figure]:
                 f"trace: {what}",
                 f"{steps:,} records, {megabytes(size)}, {size / steps:.1f} bytes each",
             )
+
+
+def _copied(bank: Run) -> Iterable[Figure]:
+    """What `nix copy` puts into a binary cache, compressed as it is by default."""
+    (needs,) = store.build(*store.jobs("runs.bank.needs"))
+    say("nix copy")
+    for path, what in ((bank.out, "reads the run of bank"), (needs, "runs bank again")):
+        with tempfile.TemporaryDirectory(prefix="rewind-bench-") as directory:
+            store.nix("copy", "--to", f"file://{directory}", path)
+            files = [file for file in Path(directory).rglob("*") if file.is_file()]
+            size = sum(file.stat().st_size for file in files)
+            paths = sum(file.suffix == ".narinfo" for file in files)
+        yield Figure(f"what is copied for one who {what}", f"{megabytes(size)}, {paths} paths")
 
 
 def _rebuild(path: Path) -> Callable[[], Cost]:

@@ -33,7 +33,8 @@ let
       shell
       defaults
       ;
-    inherit (machineParts) machine;
+    inherit (machineParts) kernel machine;
+    inherit (pkgs) linkFarm;
   };
 
   searches = import ./search.nix {

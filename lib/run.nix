@@ -10,7 +10,9 @@
 # a run is there although the job was never built.
 {
   lib,
+  linkFarm,
   recorder,
+  kernel,
   machine,
   image,
   bootSnapshot,
@@ -137,5 +139,19 @@ in
           };
         }
       )
-    );
+    )
+    // {
+      # What it takes to make the run again, and to look into its machine: for caches.
+      needs = linkFarm "rewind-needs-${given.jobName}" (
+        {
+          inherit recorder;
+          inherit (given) job settings snapshot;
+          # It has the kernel's debug information.
+          kernel = kernel.dev;
+        }
+        // lib.listToAttrs (
+          lib.imap0 (index: layer: lib.nameValuePair "layer${toString index}" layer) given.layers
+        )
+      );
+    };
 }

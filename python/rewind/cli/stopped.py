@@ -12,6 +12,7 @@ from rewind.cli import drv as drvs
 from rewind.cli import nix, places
 from rewind.cli.drv import Derivation
 from rewind.cli.errors import Failure
+from rewind.cli.nix import NixFailure
 from rewind.cli.output import warn
 from rewind.cli.runs import Run
 from rewind.formats.schedule import Position
@@ -182,8 +183,15 @@ def _request(drv: Derivation) -> RunRequest:
     attributes = dict(drv.attributes)
     needed = [attributes.get(name) for name in ("settings", "snapshot", "job")]
     paths = [Path(str(path)) for path in (*needed, *attributes.get("layers", ()))]
-    if not all(path.exists() for path in paths):
-        nix.run("nix-store", "--realise", *_inputs(drv))
+    missing = [path.name for path in paths if not path.exists()]
+    if missing:
+        try:
+            nix.run("nix-store", "--realise", *_inputs(drv))
+        except NixFailure as error:
+            raise Failure(
+                f"this store lacks what the run was made with, {', '.join(missing)}: {error}; where"
+                " the run was made, nix copy its attribute needs to a cache"
+            ) from None
     # What Nix adds to the attributes when it builds.
     closures = {
         graph: nix.closure([Path(root) for root in roots])
