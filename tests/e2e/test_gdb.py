@@ -132,6 +132,17 @@ def test_a_watchpoint_stops_at_the_stores_and_nowhere_else(
     assert history_ends(answer) == 3, str(answer)
 
 
+@pytest.mark.parametrize("again", ["continue", "stepi"])
+def test_a_watchpoint_is_hit_by_the_instruction_it_stands_before(
+    session: Session, failing: Failing, again: str
+) -> None:
+    """Going back to a store and on again is to see that store, and not the next one."""
+    commands = ["reverse-continue", "watch balance", "continue", "reverse-continue", again]
+    answer = gdb(session, failing.run, failing.position, *commands, "continue")
+    changes = re.findall(r"^Old value = (\d+)\nNew value = (\d+)$", answer.out, re.MULTILINE)
+    assert changes == [("150", "200"), ("200", "150"), ("150", "200"), ("200", "160")], str(answer)
+
+
 def test_steps_forwards_and_backwards(session: Session, failing: Failing) -> None:
     """A line further and a line back is where it was; so is an instruction."""
     answer = gdb(

@@ -353,11 +353,18 @@ class Session:
         # A thread that makes a step first has to execute the instruction that it stands before. It
         # may not do so now, but when it gets the CPU again.
         before = self._before(wanted)
-        after = self.time if before is None else self.time - 1
         broken = False
+        # Whatever the instruction here accesses is yet to come.
+        after = self.time - 1
+        begun = False
         while True:
             until = next(stop for stop in self._stops if stop > self.time)
-            self._watcher.set(self._watch(wanted, after=after, until=until, stop=True))
+            if begun:
+                # The plugin does not stop before this instruction again, and what it accesses counts.
+                self._watcher.forget()
+            else:
+                self._watcher.set(self._watch(wanted, after=after, until=until, stop=True))
+            begun = False
             if self._wait(self._here, interrupted if not broken else lambda: False):
                 # It stands wherever it was; from there to an instruction of the process.
                 broken = True
@@ -369,10 +376,11 @@ class Session:
                 begins = before is not None and (hit.tid, hit.pc) == before
                 if hit.kind not in _ACCESSES and (begins or hit.time == self.time):
                     before = None
-                    after = hit.time
+                    begun = True
                     continue
                 return self._arrive_at(hit, broken)
-            after = self.time = until
+            self.time = until
+            after = until - 1
             if until == self._history.end:
                 return self._arrive_at_end()
             signal = signals[until]

@@ -198,6 +198,13 @@ class Watcher:
             flags |= _READS * access.reads | _WRITES * access.writes
             control.access[number] = (access.address, access.size, flags, 0)
 
+    def forget(self) -> None:
+        """Have the machine, which does not run, go on watching for the same; no hits are left.
+
+        It does not stop again before the instruction that it stopped before.
+        """
+        self._control.total = 0
+
     @property
     def total(self) -> int:
         """How many hits there were; more than `keep` are not kept."""
