@@ -99,6 +99,24 @@ def test_exec_ends_other_threads(tmp_path: Path) -> None:
     assert found.processes[1].command == "cc"
 
 
+def test_exec_of_another_thread_than_the_first(tmp_path: Path) -> None:
+    """The first one ends, and the other one takes its number, and its place."""
+    records = [
+        execute(1, b"/bin/first", b"first"),
+        fork(1, 2, child_pid=1, pid=1),
+        switch(1, 2, b"first", state=1, next_pid=1),
+        enter(2, 59, 0x10, 0x20, 0x30, pid=1),
+        switch(2, 1, b"first", state=2, pid=1, next_pid=1),
+        end(1, 0, b"first", last=False),
+        switch(1, 2, b"first", state=0x80, next_pid=1),
+        execute(1, b"/bin/second", b"second"),
+    ]
+    found = at(tmp_path, records)
+    assert states(found) == {1: ("runs", 7, ""), 2: ("ended", 7, "")}
+    (process,) = found.processes
+    assert process.command == "second" and process.threads[1].name == "second"
+
+
 def test_pid_used_again(tmp_path: Path) -> None:
     found = at(tmp_path, [fork(1, 2), end(2, 0, b"a"), fork(1, 2), fork(2, 3)])
     assert [(p.pid, p.first, p.last) for p in found.processes] == [

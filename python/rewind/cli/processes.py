@@ -96,7 +96,7 @@ class History:
         match record:
             case Fork():
                 self._fork(record)
-            case Exec() if thread is not None:
+            case Exec():
                 self._exec(record)
             case TaskEnd() if thread is not None:
                 self._end(record, thread)
@@ -121,13 +121,22 @@ class History:
         self._begin(process)
 
     def _exec(self, record: Exec) -> None:
-        process = self._current[record.pid]
+        process = self._current.get(record.pid)
+        if process is None:
+            return
         process.path, process.arguments = record.path, record.arguments
-        # A thread that execs gets the process's number, and is the only one left.
+        # A thread that execs is the only one left. If it was not the first it has that one's number
+        # now, which has ended before.
         for thread in process.threads.values():
             if thread.tid != record.tid and thread.last is None:
                 thread.last = thread.since = record.step
                 thread.state = "ended"
+                self._calls.pop(thread.tid, None)
+        thread = process.threads.setdefault(record.tid, Thread(record.tid, record.step))
+        if thread.last is not None:
+            thread.last, thread.state, thread.since = None, "runs", record.step
+        # The kernel cuts it.
+        thread.name = PurePosixPath(record.path).name[:15]
 
     def _end(self, record: TaskEnd, thread: Thread) -> None:
         thread.name = record.name
