@@ -1,5 +1,7 @@
 """What is measured, and the goals."""
 
+import json
+import os
 import statistics
 import tempfile
 import uuid
@@ -51,6 +53,28 @@ def commands(times: int) -> Iterable[Figure]:
     replay = costs["replay"]
     yield Figure("`rewind replay @` of bank", f"{seconds(replay.wall)}{_spread(replay)}")
     yield Figure("start of `rewind`", seconds(costs["start"].wall))
+    yield _hook(times)
+
+
+def _hook(times: int) -> Figure:
+    """How long Nix waits for the post-build hook, which queues something."""
+    program = store.build(".#rewind")[0] / "bin" / "rewind-post-build-hook"
+    say("the post-build hook")
+    with tempfile.TemporaryDirectory(prefix="rewind-bench-") as name:
+        settings = Path(name) / "hook.json"
+        drv = Path(name) / f"{'a' * 32}-x.drv"
+        drv.write_text("Derive()")
+
+        def queue() -> Cost:
+            settings.write_text(json.dumps({"all": True, "queue": f"{name}/{uuid.uuid4()}"}))
+            environment = {**os.environ, "DRV_PATH": str(drv), "REWIND_HOOK": str(settings)}
+            return run([program], env=environment)
+
+        costs = several(times * 3, queue)
+    return limited(
+        "`rewind-post-build-hook`, until it returns",
+        costs.wall, 0.3, seconds(costs.wall), "0.3 s", _spread(costs),
+    )  # fmt: skip
 
 
 def start(times: int) -> Iterable[Figure]:

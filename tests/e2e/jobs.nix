@@ -173,6 +173,21 @@ in
       inherit (greet) symbols;
     };
 
+  # What a post-build hook gets to see.
+  hooked = bare "hooked" { };
+  unhooked = bare "unhooked" { };
+  daemonized = bare "daemon" { };
+  hookedRace = bare "hooked-race" {
+    builder = "${pkgs.busybox}/bin/busybox";
+    args = [
+      "sh"
+      "-euc"
+      "for i in 1 2 3; do (echo $i >> $out) & done; wait"
+    ];
+    PATH = "${pkgs.busybox}/bin";
+    rewindHook = "check";
+  };
+
   # It fails whoever runs when.
   failsAlways = busybox "fails-always" ''
     (sleep 0.001; echo child) &

@@ -32,6 +32,7 @@ _COMMANDS = {
     "compare": "Where two runs part.",
     "fork": "Another run, perturbed at a position of one.",
     "bookmark": "Notes at positions of a run.",
+    "hook": "What Nix has built, recorded or checked afterwards.",
     "gc": "Remove what nobody looks at any more.",
     "doctor": "What works here, and the mend for what does not.",
 }
