@@ -308,6 +308,15 @@ _FLAKE = """{
       runs = builtins.mapAttrs (_: drv: rewind.lib.x86_64-linux.run { inherit drv; }) jobs // {
         bank = rewind.lib.x86_64-linux.run { drv = rewind.packages.x86_64-linux.bank; };
       };
+      searches = builtins.mapAttrs (
+        _: shards:
+        rewind.lib.x86_64-linux.search {
+          inherit shards;
+          drv = jobs.lines;
+          schedules = 9;
+          all = true;
+        }
+      ) { one = 1; two = 2; };
       text = "no derivation";
     };
 }
