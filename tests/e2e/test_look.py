@@ -208,6 +208,9 @@ def test_interrupted(looks: Looks) -> None:
         ("where", str(looks.step + 2000)),
         ("cat", str(looks.step + 2000), "/etc/passwd"),
         ("ps", str(looks.step + 2000), "--all"),
+        ("ls-files", str(looks.step + 2000), "/build"),
+        ("who-wrote", str(looks.step + 2000), "0x555555558058"),
+        ("shell", str(looks.step + 2000), "--", "sleep", "1000000"),
     ):
         process = looks.session.start(
             [str(looks.session.rewind_program), command, looks.run.hash, *words],
