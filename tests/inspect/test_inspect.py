@@ -342,6 +342,8 @@ def test_waits(looks: Looks) -> None:
         "epoll": ("epoll_wait", pipes, "can write to"),
         "select": ("pselect6", pipes, "can read"),
         "many": ("futex", (main.tid,), f", which {main.tid} has"),
+        "flock": ("flock", (main.pid,), f"/locked, which {main.pid} has"),
+        "record": ("fcntl", (main.pid,), f"/locked, which {main.pid} has"),
         "sleep": ("clock_nanosleep", (), "for time to pass"),
         "parent": ("wait4", (child.pid,), f"for the end of {child.pid}"),
         "child": ("pause", (), "for a signal"),

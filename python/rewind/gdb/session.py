@@ -360,7 +360,7 @@ class Session:
         while True:
             until = next(stop for stop in self._stops if stop > self.time)
             if begun:
-                # The plugin does not stop before this instruction again, and what it accesses counts.
+                # It does not stop before this instruction again, and what that accesses counts.
                 self._watcher.forget()
             else:
                 self._watcher.set(self._watch(wanted, after=after, until=until, stop=True))

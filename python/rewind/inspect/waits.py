@@ -21,6 +21,8 @@ KERNEL_FRAMES_MAX = 64
 FILES_MAX = 1 << 16
 """Open files of a process, of which more are not looked at."""
 POLLED_MAX = 64
+LOCKS_MAX = 1 << 10
+"""Locks of a file of which more are not looked at."""
 
 _CALL = re.compile(r"__x64_sys_(?:new)?(\w+)")
 _IN_CALL = "do_syscall_x64"
@@ -40,6 +42,10 @@ _FUTEX_WAITS = frozenset({0, _FUTEX_WAIT_BITSET})
 _MUTEX = struct.Struct("<IIIIi")
 """glibc's pthread_mutex_t on x86_64: lock, count, owner, users, kind."""
 _MUTEX_CONTENDED = 2
+
+_FCNTL_WAITS = frozenset({7, 38})
+"""F_SETLKW and F_OFD_SETLKW."""
+_FL_POSIX, _FL_OFDLCK = 1, 1 << 10
 
 _MODE_READ, _MODE_WRITE = 1, 2
 
@@ -137,8 +143,36 @@ class Waits:
 
     def _file(self, task: Any, wait: Wait, read: Read) -> Wait:
         number = wait.arguments[0] & 0xFFFF_FFFF
-        verb = "to write to" if "write" in wait.call or "send" in wait.call else "to read from"
+        verb = _VERBS.get(wait.call, "to read from")
         return self._open(task, wait, number, verb)
+
+    def _lock(self, task: Any, wait: Wait, read: Read) -> Wait:
+        """flock(2), or fcntl(2) with one of its two commands that wait."""
+        if wait.call == "fcntl" and wait.arguments[1] & 0xFFFF_FFFF not in _FCNTL_WAITS:
+            return wait
+        file = _file_at(task, wait.arguments[0] & 0xFFFF_FFFF)
+        if file is None:
+            return wait
+        wait = wait.evolve(what=f"for a lock of {_name(of_file(file))}")
+        context = file.f_inode.i_flctx
+        if not context:
+            return wait
+        locks = context.flc_flock if wait.call == "flock" else context.flc_posix
+        # One of fcntl's is a process's, and others are an open file's.
+        mine = (int(task.tgid), int(file))
+        owners: set[int] = set()
+        for lock in _locks(locks, "flc_list"):
+            if any(_owner(blocked) in mine for blocked in _blocked(lock)):
+                owners |= self._owners(lock)
+        who = tuple(sorted(owners))
+        has = f", which {', '.join(map(str, who))} has" if who else ""
+        return wait.evolve(what=wait.what + has, who=who)
+
+    def _owners(self, lock: Any) -> set[int]:
+        """The process that took *lock*; if that has ended those that have its file open."""
+        pid = int(lock.flc_pid)
+        found = {tid for tid, task in self._tasks.items() if int(task.pid) == pid}
+        return found or set(self._holders(lambda file: int(file) == int(lock.flc_file)))
 
     def _open(self, task: Any, wait: Wait, number: int, verb: str) -> Wait:
         file = _file_at(task, number)
@@ -153,13 +187,20 @@ class Waits:
         if not stat.S_ISFIFO(found.mode):
             return _name(found), ()
         wanted = _MODE_WRITE if reads else _MODE_READ
-        others = tuple(sorted(self._holders(int(found.inode), wanted)))
+        inode = int(found.inode)
+        others = tuple(
+            sorted(
+                self._holders(
+                    lambda file: int(file.f_inode) == inode and bool(int(file.f_mode) & wanted)
+                )
+            )
+        )
         kind = "write to" if reads else "read"
         ends = f"which {', '.join(map(str, others))} can {kind}"
         return f"{_name(found)}, {ends if others else f'which nobody can {kind}'}", others
 
-    def _holders(self, inode: int, mode: int) -> Iterator[int]:
-        """The processes that have *inode* open for *mode*."""
+    def _holders(self, is_wanted: Callable[[Any], bool]) -> Iterator[int]:
+        """The processes that have a file open that *is_wanted*."""
         seen = set()
         for task in self._tasks.values():
             files = int(task.files)
@@ -169,7 +210,7 @@ class Waits:
             for count, (_, file) in enumerate(for_each_file(task)):
                 if count >= FILES_MAX:
                     break
-                if int(file.f_inode) == inode and int(file.f_mode) & mode:
+                if is_wanted(file):
                     yield self._numbers.get(int(task.group_leader), self._numbers[int(task)])
                     break
 
@@ -257,6 +298,29 @@ def _file_at(task: Any, number: int) -> Any:
     return fget(task, number) or None
 
 
+def _locks(heads: Any, member: str) -> Iterator[Any]:
+    """The locks (``struct file_lock_core``) of a list of the kernel's."""
+    found = list_for_each_entry("struct file_lock_core", heads.address_of_(), member)
+    return itertools.islice(found, LOCKS_MAX)
+
+
+def _owner(lock: Any) -> int:
+    """Whose *lock* is: a process's, by the kernel's own number, or a file's, by its address."""
+    taken = int(lock.flc_flags)
+    return int(lock.flc_pid) if taken & _FL_POSIX and not taken & _FL_OFDLCK else int(lock.flc_file)
+
+
+def _blocked(lock: Any) -> Iterator[Any]:
+    """Those that wait for *lock*, and for each other behind it."""
+    waiting = [lock]
+    for _ in range(LOCKS_MAX):
+        if not waiting:
+            return
+        for one in _locks(waiting.pop().flc_blocked_requests, "flc_blocked_member"):
+            yield one
+            waiting.append(one)
+
+
 def _name(file: File) -> str:
     if stat.S_ISFIFO(file.mode) and not file.path.startswith("/"):
         return f"pipe {file.number}"
@@ -265,16 +329,25 @@ def _name(file: File) -> str:
     return file.path
 
 
+_VERBS = {
+    **dict.fromkeys(("write", "writev", "pwrite64", "sendto", "sendmsg"), "to write to"),
+    **dict.fromkeys(("accept", "accept4"), "for a connection to"),
+    "connect": "for an answer at",
+    "fsync": "for all to be written of",
+}
+"""What a call that waits for a file waits for; others wait to read from it."""
+
 _KINDS: dict[str, Callable[[Waits, Any, Wait, Read], Wait]] = {
     "futex": Waits._futex,
     **dict.fromkeys(("wait4", "waitid"), Waits._child),
     **dict.fromkeys(
         (
-            *("read", "readv", "pread64", "write", "writev", "pwrite64", "fsync", "flock"),
+            *("read", "readv", "pread64", "write", "writev", "pwrite64", "fsync"),
             *("recvfrom", "recvmsg", "sendto", "sendmsg", "accept", "accept4", "connect"),
         ),
         Waits._file,
     ),
+    **dict.fromkeys(("flock", "fcntl"), Waits._lock),
     **dict.fromkeys(("poll", "ppoll"), Waits._poll),
     **dict.fromkeys(("epoll_wait", "epoll_pwait", "epoll_pwait2"), Waits._epoll),
     **dict.fromkeys(("select", "pselect6"), Waits._select),

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 /* Threads and processes that wait, each for something else. The last mark is when they all do. */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/select.h>
 #include <sys/wait.h>
@@ -96,6 +98,20 @@ static void *poll_by_select(void *unused)
 	return unused;
 }
 
+static void *lock_of_file(void *unused)
+{
+	flock(open("locked", O_RDWR), LOCK_EX); /* waits: flock */
+	return unused;
+}
+
+static void *lock_of_record(void *unused)
+{
+	struct flock record = { .l_type = F_WRLCK, .l_start = 1, .l_len = 1 };
+
+	fcntl(open("locked", O_RDWR), F_OFD_SETLKW, &record); /* waits: record */
+	return unused;
+}
+
 static void *lock_of_many(void *unused)
 {
 	pthread_mutex_lock(&many[2].locks[1]); /* waits: many */
@@ -126,7 +142,9 @@ static pthread_t start(const char *name, void *(*function)(void *))
 
 int main(void)
 {
+	struct flock all = { .l_type = F_WRLCK };
 	pid_t child, parent;
+	int file;
 
 	if (pipe(pipes) || pipe(full))
 		return 1;
@@ -154,6 +172,11 @@ int main(void)
 	start("select", poll_by_select);
 	pthread_mutex_lock(&many[2].locks[1]);
 	start("many", lock_of_many);
+	file = open("locked", O_RDWR | O_CREAT, 0600);
+	if (flock(file, LOCK_EX) || fcntl(file, F_SETLK, &all))
+		return 1;
+	start("flock", lock_of_file);
+	start("record", lock_of_record);
 	start("sleep", sleep_long);
 	MARK("all wait"); /* at all wait */
 	_exit(0);
