@@ -4,6 +4,7 @@ import contextlib
 import socket
 import struct
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -11,15 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import traces
 from rewind.formats.schedule import Position
+from rewind.formats.trace import TraceReader
 from rewind.gdb import registers
 from rewind.gdb.libraries import libraries
 from rewind.gdb.packets import Connection, Disconnected, ProtocolError, escape, unescape
 from rewind.gdb.server import Server
-from rewind.gdb.session import NotHere, Stop, Wanted
+from rewind.gdb.session import NotHere, Stop, Wanted, history
 from rewind.inspect import NoSuchFile
 from rewind.inspect.answers import Mapped, ProcessLayout, Task, ThreadRegisters, Wait
 from rewind.inspect.process import PT_REGS
+from traces import end, enter, execute, fork, leave
 
 
 @given(st.binary())
@@ -366,3 +370,36 @@ def test_detaching_ends_it() -> None:
         gdb.sendall(b"$QStartNoAckMode#b0+$D;40#e3")
         Server(made, connection).serve()
         assert gdb.recv(100) == b"+$OK#9a$OK#9a"
+
+
+def test_the_history_ends_with_the_call_for_another_program(tmp_path: Path) -> None:
+    """What the kernel writes from then on is the other program's."""
+    records = [
+        execute(1, b"/bin/sh", b"sh", time=10),
+        enter(1, 59, 0x10, 0x20, 0x30, time=20),
+        leave(1, 59, -2, time=30),
+        enter(1, 59, 0x10, 0x20, 0x30, time=40),
+        execute(1, b"/bin/cc", b"cc", time=50),
+        leave(1, 59, 0, time=60),
+        end(1, 0, b"cc", time=70),
+    ]
+    with TraceReader(traces.write(tmp_path / "trace", records)) as reader:
+        times = [record.time + reader.end.start for record in reader.records()]
+        found = [history(reader, 1, time) for time in times[:6]]
+    ends = [one.end for one in found if one is not None]
+    # Who asks from within the call is told of all of it.
+    assert ends == [times[3]] * 3 + [times[4]] + [times[6]] * 2
+
+
+def test_other_threads_run_until_an_exec_ends_them(tmp_path: Path) -> None:
+    """And that of another thread than the first, which then has the number of that one."""
+    records = [
+        fork(1, 2, child_pid=1, pid=1, time=10),
+        enter(2, 59, 0x10, 0x20, 0x30, pid=1, time=20),
+        end(1, 9, b"sh", last=False, time=30),
+        execute(1, b"/bin/cc", b"cc", time=40),
+    ]
+    with TraceReader(traces.write(tmp_path / "trace", records)) as reader:
+        times = [record.time + reader.end.start for record in reader.records()]
+        found = history(reader, 1, times[0])
+    assert found is not None and found.end == times[2]

@@ -20,7 +20,7 @@ import attrs
 
 from rewind.formats import trace
 from rewind.formats.schedule import Position
-from rewind.formats.trace import Exec, Fork, SignalDelivered, TaskEnd, TraceReader
+from rewind.formats.trace import Enter, Exec, Exit, Fork, SignalDelivered, TaskEnd, TraceReader
 from rewind.gdb.libraries import Libraries, libraries
 from rewind.inspect.answers import ProcessLayout, Task, ThreadRegisters
 from rewind.inspect.worker import Inspector
@@ -39,6 +39,8 @@ _ACCESSES = frozenset(("read", "write"))
 _POLL = 0.02
 """Seconds between questions whether gdb has had enough."""
 _KINDS = frozenset((trace.FORK, trace.EXEC, trace.TASK_END, trace.DELIVERED))
+_EXECS = frozenset((59, 322))
+"""The numbers of execve and execveat."""
 _STOPS_MAX = 1000
 """Signals at which a machine can stop."""
 
@@ -73,7 +75,14 @@ def history(reader: TraceReader, pid: int, time: int) -> History | None:
     start = reader.end.start
     begin = end = None
     signals: list[Signal] = []
-    for record in reader.records(select=lambda kind, aux: kind in _KINDS):
+    execs: dict[int, int] = {}
+    """The threads of the process that have called for another program, and since when only they
+    could run."""
+
+    def select(kind: int, aux: int) -> bool:
+        return kind in _KINDS or (kind in (trace.ENTER, trace.EXIT) and aux in _EXECS)
+
+    for record in reader.records(select=select):
         now = record.time + start
         if begin is None and record.pid == pid:
             # It was there before: the builder.
@@ -89,8 +98,17 @@ def history(reader: TraceReader, pid: int, time: int) -> History | None:
                 signals.clear()
             case TaskEnd(last=True) if now < time:
                 begin = None
+            case Enter():
+                execs[record.tid] = now
+            case Exit():
+                execs.pop(record.tid, None)
+            case TaskEnd(last=False):
+                # Others run until that ends them.
+                execs = dict.fromkeys(execs, now)
             case Exec() | TaskEnd(last=True):
-                end = now
+                # What the kernel writes behind the call's instruction belongs to the other program.
+                called = max(execs.values(), default=now) if isinstance(record, Exec) else now
+                end = called if called > time else now
                 break
             case SignalDelivered(signal=number):
                 signals.append(Signal(now, record.tid, number))

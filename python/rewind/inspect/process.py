@@ -169,6 +169,7 @@ class Process:
         self._starts = [mapping.start for mapping in self.mappings]
         self.executable = of_file(mm.exe_file) if mm.exe_file else None
         self._vdso = int(mm.context.vdso)
+        self._vdso_image = mm.context.vdso_image
         self._content: dict[int, bytes] = {}
         self._modules: dict[int, Module] = {}
         self._program: Program | None = None
@@ -314,12 +315,23 @@ class Process:
                 raise
         # It was not touched yet: what the first touch would bring.
         if mapping.file is None:
+            if mapping.start == self._vdso and self._vdso_image:
+                return self._vdso_page(address - mapping.start)
             return bytes(PAGE)
         at = mapping.offset + address - mapping.start
         try:
             return self._read_file(mapping.file)[at : at + PAGE].ljust(PAGE, b"\0")
         except InspectError:
             raise Fault(address) from None
+
+    def _vdso_page(self, offset: int) -> bytes:
+        """A page of the vDSO, which the kernel has one of for all processes."""
+        count = max(0, min(PAGE, int(self._vdso_image.size) - offset))
+        try:
+            data = self._kernel.read(int(self._vdso_image.data) + offset, count)
+        except InspectError:
+            raise Fault(self._vdso + offset) from None
+        return data.ljust(PAGE, b"\0")
 
     def _read_file(self, file: File) -> bytes:
         key = int(file.inode)
