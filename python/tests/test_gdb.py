@@ -18,7 +18,7 @@ from rewind.formats.trace import TraceReader
 from rewind.gdb import registers
 from rewind.gdb.libraries import libraries
 from rewind.gdb.packets import Connection, Disconnected, ProtocolError, escape, unescape
-from rewind.gdb.server import Server
+from rewind.gdb.server import Server, maps
 from rewind.gdb.session import NotHere, Stop, Wanted, history
 from rewind.inspect import NoSuchFile
 from rewind.inspect.answers import Mapped, ProcessLayout, Task, ThreadRegisters, Wait
@@ -357,6 +357,13 @@ def test_files_are_read_for_a_gdb_elsewhere(server: Server) -> None:
     path = b"/proc/64/maps".hex().encode()
     assert server.answer(b"vFile:open:" + path + b",0,0") == b"F0"
     assert b"500000-501000 r-xp 00000000 00:00 0" in server.answer(b"vFile:pread:0,1000,0")
+
+
+def test_mappings_are_as_in_proc() -> None:
+    """Who may read, write and execute them, and whether they are shared."""
+    data = attrs.evolve(layout_with(0x1000, 0x3000).mapped[0], access="r--s")
+    lines = maps(ProcessLayout(executable=None, auxv=b"", mapped=(data,))).splitlines()
+    assert [line.split()[1:4] for line in lines] == [["r--s", "00000000", "00:00"]]
 
 
 def test_the_position_can_be_asked_for(server: Server) -> None:

@@ -100,6 +100,8 @@ class Mirror:
                 if len(text) <= SOURCE_MAX:
                     target = self.sources / path.relative_to("/")
                     _write(target, text)
+                    # gdb warns of sources that are younger than the program.
+                    os.utime(target, (0, 0))
 
 
 def _write(path: Path, data: bytes) -> None:

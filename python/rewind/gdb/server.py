@@ -443,8 +443,8 @@ def maps(layout: ProcessLayout) -> str:
     """What is in ``/proc/PID/maps``, as far as it is known here (proc_pid_maps(5))."""
     lines = []
     for one in layout.mapped:
-        access = "r-xp" if one.executable else "rw-p"
-        head = f"{one.start:x}-{one.end:x} {access} {one.offset:08x} 00:00 {one.inode & 0xFFFFFFFF}"
+        span, inode = f"{one.start:x}-{one.end:x}", one.inode & 0xFFFF_FFFF
+        head = f"{span} {one.access} {one.offset:08x} 00:00 {inode}"
         lines.append(f"{head:<72} {one.path or ''}".rstrip() + "\n")
     return "".join(lines)
 
