@@ -9,7 +9,7 @@ import pytest
 
 from rewind.inspect.answers import Page, Task
 from rewind.replay.watch import Access, Hit, Watch
-from rewind.replay.writers import last_write, who_wrote
+from rewind.replay.writers import Written, last_write, who_wrote
 
 DIRECT = 0xFFFF_8880_0000_0000
 KERNEL = 0xFFFF_FFFF_8100_0000
@@ -20,6 +20,7 @@ VIRTUAL = 0x4000
 P, Q, R = 0x10000, 0x20000, 0x30000
 
 TASK = Task(2, 2, 1, "writer", "runs", process=52, number=52)
+OTHER = Task(3, 3, 2, "other", "waits", process=53, number=53)
 
 
 @attrs.define
@@ -32,6 +33,8 @@ class Run:
     mapped: dict[int, list[Page]] = attrs.Factory(dict)
     """What the process has mapped at a time."""
     functions: dict[int, str] = attrs.Factory(dict)
+    other: dict[int, list[Page]] = attrs.Factory(dict)
+    """What `OTHER` has mapped at a time, when it is there."""
     start: int = START
 
     watch: Watch = attrs.Factory(Watch)
@@ -100,21 +103,22 @@ class Run:
     # --- the inspector
 
     def tasks(self) -> list[Task]:
-        return [TASK]
+        return [TASK, OTHER] if self.here in self.other else [TASK]
 
     def kernel_symbol(self, address: int) -> str:
         return self.functions[address]
 
     def pages(self, tid: int, address: int, count: int) -> list[Page]:
-        assert (tid, address, count) == (TASK.tid, VIRTUAL, 8)
-        return self.mapped[self.here]
+        assert (address, count) == (VIRTUAL, 8)
+        assert tid in (TASK.tid, OTHER.tid)
+        return (self.mapped if tid == TASK.tid else self.other)[self.here]
 
     # --- the question
 
-    def ask(self, pages: Sequence[Page], time: int) -> tuple[Any, list[Task]]:
+    def ask(self, pages: Sequence[Page], time: int, of: Task = TASK) -> tuple[Any, list[Task]]:
         told: list[Task] = []
         me: Any = self
-        answer = who_wrote(me, me, me, lambda _: None, told.append, pages, time)
+        answer = who_wrote(me, me, me, lambda _: None, told.append, pages, time, of)
         return answer, told
 
 
@@ -188,6 +192,23 @@ def test_the_kernel_for_a_call(run: Run) -> None:
     assert answer.hit == wanted
     assert (answer.function, answer.zeros) == ("rep_movs_alternative", False)
     assert told == [TASK]
+
+
+def test_into_another_process(run: Run) -> None:
+    """It is no copy if the page is in its place in the process that is asked about.
+
+    Whoever writes has another one there, and may make the copy for it, too.
+    """
+    wanted = run.write(200, P, function="rep_movs_alternative")
+    copy = run.write(190, P, function="memcpy_orig")
+    run.mapped = {200: [page(R)], 190: [page(R)]}
+    run.other = {200: [page(P)], 190: [page(Q)]}
+    answer, told = run.ask([page(P)], 300, OTHER)
+    assert (answer.hit, answer.copied, told) == (wanted, (), [TASK])
+    # And before it the copy, of what was there then; not of what the one who writes has there.
+    before = run.write(150, Q)
+    run.write(160, R)
+    assert run.ask([page(P)], 200, OTHER)[0] == Written(hit=before, task=TASK, copied=(copy,))
 
 
 def test_zeros(run: Run) -> None:

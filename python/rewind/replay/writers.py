@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
+from rewind.inspect import InspectError
 from rewind.inspect.answers import Page, Task
 from rewind.inspect.worker import Inspector
 from rewind.replay.timeline import Replayed, Timeline
@@ -55,8 +56,9 @@ def who_wrote(
     tell: Callable[[Task], None],
     pages: Sequence[Page],
     time: int,
+    of: Task,
 ) -> Written:
-    """Who wrote to *pages* last before *time*.
+    """Who wrote to *pages* of the thread *of* last before *time*.
 
     :param look_at: have *inspector* look at a machine.
     :param tell: called with the thread that wrote, when *inspector* looks at the machine before it.
@@ -71,12 +73,15 @@ def who_wrote(
             return Written(copied=tuple(copied))
         with timeline.machine(hit.time) as replayed:
             look_at(replayed)
-            task = next((one for one in inspector.tasks() if one.number == hit.tid), None)
+            tasks = {one.number: one for one in inspector.tasks()}
+            task = tasks.get(hit.tid)
             function = inspector.kernel_symbol(hit.pc) if hit.kernel else None
             zeros = function is not None and function.startswith(_ZEROS)
             before = None
             if hit.kernel and not zeros and len(copied) < COPIES_MAX:
-                before = _before_copy(inspector, task, hit, pages)
+                # Another process may write to it, and have it copied: by process_vm_writev, or a
+                # debugger. Before its process was forked, it is of whoever writes.
+                before = _before_copy(inspector, tasks.get(of.number, task), hit, pages)
             if before is None:
                 if task is not None:
                     tell(task)
@@ -138,14 +143,18 @@ def _of_file(pages: Sequence[Page]) -> Page | None:
 def _before_copy(
     inspector: Inspector, task: Task | None, hit: Hit, pages: Sequence[Page]
 ) -> list[Page] | None:
-    """If the kernel makes a copy of one of *pages*, which it will put in its place: as they were.
+    """If the kernel makes a copy of one of *task*'s *pages*, to put it in its place: as they were.
 
     The machine is stopped within it: the page is not in its place yet.
     """
     if task is None or not _DIRECT_MAP <= hit.address < _DIRECT_MAP_END:
         return None
     first, last = pages[0], pages[-1]
-    before = inspector.pages(task.tid, first.address, last.address + last.size - first.address)
+    try:
+        before = inspector.pages(task.tid, first.address, last.address + last.size - first.address)
+    except InspectError:
+        # It has nothing there.
+        return None
     target = (hit.address - _DIRECT_MAP) >> 12
     for old, new in zip(before, pages, strict=True):
         if new.physical is None or new.physical >> 12 != target or old.physical == new.physical:

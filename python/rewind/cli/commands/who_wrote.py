@@ -82,7 +82,7 @@ def command(
             place = _place(inspector, task, what, size, outside)
             pages = inspector.pages(task.tid, place.address, place.size)
         with around.watcher() as watcher:
-            written = who_wrote(timeline, watcher, inspector, look_at, tell, pages, time)
+            written = who_wrote(timeline, watcher, inspector, look_at, tell, pages, time, task)
         with TraceReader(run.trace) as reader:
             answer = _Answer(
                 what=what,
