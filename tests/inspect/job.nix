@@ -32,6 +32,7 @@ let
       $CC $flags -o files files.c
 
       $STRIP -s -o stripped pie
+      $STRIP -g -o symbols pie
       mkdir -p debug
       $OBJCOPY --only-keep-debug pie debug/pie.debug
       $STRIP -g -o separate pie
@@ -69,7 +70,7 @@ derivation {
       cp -r $programs programs
       chmod -R u+w programs
       cd programs
-      for program in busy pie no-pie static pointers stripped separate names damaged garbled waits files; do
+      for program in busy pie no-pie static pointers stripped symbols separate names damaged garbled waits files; do
         echo "running $program"
         ./$program
       done

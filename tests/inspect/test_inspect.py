@@ -304,6 +304,17 @@ def test_stripped(run: Run, inspector: Inspector) -> None:
         assert frame.address is not None and 0x1000 <= frame.address < 0x2000
 
 
+def test_only_symbols(run: Run, inspector: Inspector) -> None:
+    """Where those are left it is not called stripped."""
+    for mark, memory, registers in run.stops([run.at("symbols", "inlined")]):
+        inspector.look_at(memory, registers, layers=run.request.layers)
+        found = inspector.frames(mark.tid)
+    frames = [frame for frame in found if frame.module == f"{BUILD}/symbols"]
+    assert "main" in [frame.function for frame in frames]
+    for frame in frames:
+        assert frame.why is not None and frame.why.startswith("it has only symbols, and the debug")
+
+
 def test_garbled(looks: Looks) -> None:
     """Debug information that makes no sense is a reason, and no failure."""
     for name in ("inlined", "handler"):

@@ -47,6 +47,8 @@ PT_REGS = (
 )
 """The kernel's ``struct pt_regs``, in order, 64 bits each."""
 
+_SYMBOLS = b"\0.symtab\0"
+"""In an ELF file's names of sections, if it was not stripped."""
 _VM_READ, _VM_WRITE, _VM_EXEC, _VM_SHARED, _VM_MAYSHARE = 1, 2, 4, 8, 0x80
 _MAPPING_ANON = 1
 """A bit of ``struct page``'s mapping."""
@@ -563,17 +565,21 @@ class Process:
             # drgn closes it.
             found.try_file(path, fd=_as_file(data), force=True)
             module.build_id = found.build_id.hex() if found.build_id else None
-            module.why = self._find_debug_file(found)
+            module.why = self._find_debug_file(found, _SYMBOLS in data)
         # drgn raises Exception itself, of what a file that was made in the run may have done to it.
         except Exception as error:
             module.why = f"its debug information can't be read: {error}"
 
-    def _find_debug_file(self, module: Any) -> str | None:
-        """Have drgn load what was separated from *module*; why there is none, if there is none."""
+    def _find_debug_file(self, module: Any, symbols: bool) -> str | None:
+        """Have drgn load what was separated from *module*; why there is none, if there is none.
+
+        :param symbols: whether it has its symbols.
+        """
         if module.debug_file_status == ModuleFileStatus.HAVE:
             return None
+        what = "it has only symbols" if symbols else "it was stripped"
         if not module.build_id:
-            return "it was stripped, and has no build id by which its debug information is found"
+            return f"{what}, and has no build id by which its debug information is found"
         digits = module.build_id.hex()
         for directory in self._debug_directories:
             file = directory / ".build-id" / digits[:2] / f"{digits[2:]}.debug"
@@ -581,7 +587,7 @@ class Process:
                 module.try_file(str(file))
                 if module.debug_file_status == ModuleFileStatus.HAVE:
                     return None
-        return f"it was stripped, and the debug information of build id {digits} was not found"
+        return f"{what}, and the debug information of build id {digits} was not found"
 
     def _is_own(self, file: File) -> bool:
         return not file.is_input or (
