@@ -187,7 +187,8 @@ class _Answer:
         place = self.place
         kind = f", {plain(place.type)}" if place.type else ""
         name = f"{plain(self.what)}: " if place.type else ""
-        say(f"{name}{place.size:,} bytes at {place.address:#x}{kind}, before step {self.position}")
+        size = "1 byte" if place.size == 1 else f"{place.size:,} bytes"
+        say(f"{name}{size} at {place.address:#x}{kind}, before step {self.position}")
         for at in self.copied:
             say(f"copied by the kernel at {at}, to be written to")
         if not self.somebody:
