@@ -16,6 +16,8 @@ from bench.table import Figure, limited, seconds
 
 MOST = 15
 """Times the replayed stretch that `who-wrote` may take."""
+MOST_RACES = 2.5
+"""Times the plain replay that `races` may take."""
 
 
 @attrs.frozen
@@ -72,6 +74,13 @@ def measure(times: int) -> Iterable[Figure]:
 
         return once
 
+    def races() -> Cost:
+        with tempfile.TemporaryDirectory(prefix="rewind-bench-") as cache:
+            # It has some, and says so by its exit status.
+            command = ["sh", "-c", 'test "$("$@" | grep -c ^unordered)" = 3', "sh"]
+            command += [rewind, "races", bank.out]
+            return run(command, env={**os.environ, "XDG_CACHE_HOME": cache})
+
     say("replays, watched and not, and who-wrote")
     modes = {
         "idle": "idle",
@@ -86,6 +95,7 @@ def measure(times: int) -> Iterable[Figure]:
         **{mode: replayed(mode) for mode in modes},
         where=ask("where"),
         who=ask("who-wrote", "balance"),
+        races=races,
     )
     plain = costs["plain"]
     for mode, what in modes.items():
@@ -93,6 +103,12 @@ def measure(times: int) -> Iterable[Figure]:
             f"watched replay of bank, {what}",
             f"{costs[mode].cpu / plain.cpu:.1f} times the CPU time of {seconds(plain.cpu)}",
         )
+    cost = costs["races"].cpu
+    yield limited(
+        "`rewind races` of bank, nothing cached",
+        cost / plain.cpu, MOST_RACES,
+        f"{cost / plain.cpu:.1f} times the CPU time of a plain replay", f"{MOST_RACES} times",
+    )  # fmt: skip
     stretch, who = costs["where"].wall, costs["who"].wall
     yield limited(
         "`rewind who-wrote` near the end of bank, nothing cached",

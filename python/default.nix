@@ -89,6 +89,9 @@ python3Packages.buildPythonApplication {
     "--set-default"
     "REWIND_PLUGIN"
     "${plugin}/lib/watch.so"
+    "--set-default"
+    "REWIND_RACES_PLUGIN"
+    "${plugin}/lib/races.so"
   ];
 
   # click writes them; "sh" is not among the shells it knows.

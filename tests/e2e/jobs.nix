@@ -130,6 +130,8 @@ in
 
   writers = program "writers";
 
+  sharing = program "sharing";
+
   # Compiled in the run itself, in C++.
   shapes = pkgs.stdenv.mkDerivation {
     name = "shapes-${mark}";

@@ -58,6 +58,7 @@ let
             export PATH=${coreutils}/bin PYTHONPATH=${modules}
             export REWIND_ATTRIBUTES=$NIX_ATTRS_JSON_FILE REWIND_TRACE=${run}/trace
             export REWIND_VMLINUX=${kernel.dev}/vmlinux REWIND_PLUGIN=${plugin}/lib/watch.so
+            export REWIND_RACES_PLUGIN=${plugin}/lib/races.so
             ${python}/bin/python3 -B -m pytest -q -p no:cacheprovider ${./.}/test_watch.py
             # Not touch: it closes its standard output before it ends, for which Nix kills a builder.
             : > "''${outputs[out]}"

@@ -1,7 +1,7 @@
 """Replays a run with the plugin that watches: it is the run, to the byte, and stops are exact.
 
 REWIND_ATTRIBUTES is the file with the run's attributes, REWIND_TRACE its trace, REWIND_VMLINUX its
-kernel and REWIND_PLUGIN the plugin.
+kernel, REWIND_PLUGIN the plugin and REWIND_RACES_PLUGIN the one that finds races.
 """
 
 import contextlib
@@ -13,12 +13,15 @@ from pathlib import Path
 import attrs
 import pytest
 
+from rewind.formats.schedule import Position
 from rewind.formats.trace import End, FrameSource, TraceReader
 from rewind.inspect.answers import KernelPlaces
 from rewind.inspect.kernel import Kernel
+from rewind.inspect.machine import Machine
 from rewind.machine import MachineError
 from rewind.recorder.request import RunRequest, attributes
 from rewind.replay.cache import Cache
+from rewind.replay.races import Analyser, changes
 from rewind.replay.timeline import Replayed, Timeline
 from rewind.replay.watch import HITS_MAX, Access, Hit, Watch, Watcher
 
@@ -237,6 +240,34 @@ def test_an_instruction_comes_once(run: Run, last: list[Hit], tmp_path: Path) ->
     ]
     assert again == []
     assert any(other.time - one.time > 500 for one, other in itertools.pairwise(hits))
+
+
+def test_the_analysis_changes_nothing(run: Run, tmp_path: Path) -> None:
+    """The plugin that finds races, which looks at all processes of the job from early on."""
+    told = list(changes(run.reader.records()))
+    kernel = Kernel(Path(os.environ["REWIND_VMLINUX"]))
+    plugin = Path(os.environ["REWIND_RACES_PLUGIN"])
+    with run.timeline() as timeline, Analyser(plugin, run.places, kernel.sync_places()) as analyser:
+        steps = {change.step for change in told} | {run.reader.steps // 2}
+        stops = [timeline.time(Position(step, 0)) for step in sorted(steps)]
+        with timeline.machine(
+            timeline.start,
+            stop=False,
+            stops=stops,
+            arguments=(*analyser.arguments, "-global", f"rewind.trace={tmp_path / 'trace'}"),
+            pass_fds=analyser.pass_fds,
+        ) as replayed:
+            for _ in stops:
+                replayed.stopped()
+                with Machine(kernel, replayed.memory, replayed.registers()) as machine:
+                    processes = {task.process: () for task in machine.tasks()}
+                analyser.look_at(processes, [(0, 1 << 47)])
+                replayed.monitor.execute("cont")
+            replayed.machine.process.wait()
+        found = analyser.found()
+    run.check(tmp_path / "trace")
+    assert found.accesses > 1000
+    assert found.pairs or not told
 
 
 def test_until(run: Run, last: list[Hit]) -> None:

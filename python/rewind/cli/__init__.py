@@ -24,6 +24,7 @@ _COMMANDS = {
     "threads": "Who had the CPU.",
     "where": "Where a thread is in its program, at a step.",
     "gdb": "gdb on a process of a run, forwards and backwards.",
+    "races": "Accesses of threads to the same memory that nothing orders.",
     "who-wrote": "The last instruction that wrote to memory.",
     "cat": "A file as it was at a step.",
     "ls-files": "What was in a directory at a step.",

@@ -23,6 +23,7 @@ from rewind.machine import MachineError
 from rewind.machine.settings import Settings
 from rewind.recorder.request import RequestError, RunRequest
 from rewind.replay.cache import LIMIT, Cache
+from rewind.replay.races import Analyser
 from rewind.replay.timeline import Replayed, Timeline
 from rewind.replay.watch import Watcher
 
@@ -80,10 +81,15 @@ class Opened:
 
         :raises Failure: if there is none.
         """
-        plugin = os.environ.get("REWIND_PLUGIN")
-        if not plugin:
-            raise Failure("REWIND_PLUGIN does not say where the plugin is that watches a machine")
-        return Watcher(Path(plugin), self.inspector.places())
+        return Watcher(_plugin("REWIND_PLUGIN"), self.inspector.places())
+
+    def analyser(self) -> Analyser:
+        """A plugin for a machine of it, that looks at what its threads access.
+
+        :raises Failure: if there is none.
+        """
+        inspector = self.inspector
+        return Analyser(_plugin("REWIND_RACES_PLUGIN"), inspector.places(), inspector.sync_places())
 
     @contextlib.contextmanager
     def at(
@@ -102,6 +108,14 @@ class Opened:
             layers=self.request.layers,
             debug_directories=debug_directories,
         )
+
+
+def _plugin(variable: str) -> Path:
+    """The plugin that *variable* of the environment tells of."""
+    plugin = os.environ.get(variable)
+    if not plugin:
+        raise Failure(f"{variable} does not say where the plugin is that watches a machine")
+    return Path(plugin)
 
 
 @contextlib.contextmanager

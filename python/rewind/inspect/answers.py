@@ -50,6 +50,52 @@ class KernelPlaces:
 
 
 @attrs.frozen
+class MessagePlace:
+    """A function of a kernel that sends or receives through something of the kernel's."""
+
+    function: int
+    send: bool
+    offsets: tuple[int, ...]
+    """How to get from its first argument to that: what is read at each offset in turn."""
+
+
+@attrs.frozen
+class SyncPlaces:
+    """Where a kernel has what orders threads, for `rewind.replay.races`: functions, and offsets."""
+
+    preempt_count: int
+    """The address of the count that says whether it is in an interrupt."""
+    wake: int
+    wake_new: int
+    exit: int
+    reap: int
+    clone: int
+    futex: int
+    clear: tuple[int, ...]
+    """The functions that make a page one with other content."""
+    messages: tuple[MessagePlace, ...]
+    child_tid_offset: int
+    """In ``struct task_struct``: where its end is written to."""
+    stack_offset: int
+    """In ``struct kernel_clone_args``, as the next two."""
+    stack_size_offset: int
+    tls_offset: int
+
+    def to_data(self) -> dict[str, Any]:
+        """It as what JSON can hold."""
+        return attrs.asdict(self)
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Self:
+        """What `to_data` was made of, by way of JSON."""
+        messages = tuple(
+            MessagePlace(one["function"], one["send"], tuple(one["offsets"]))
+            for one in data["messages"]
+        )
+        return cls(**{**data, "clear": tuple(data["clear"]), "messages": messages})
+
+
+@attrs.frozen
 class Entry:
     """A file in a list."""
 

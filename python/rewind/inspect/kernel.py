@@ -14,7 +14,7 @@ from typing import Any
 from drgn import Architecture, FaultError, Platform, Program, offsetof
 
 from rewind.inspect import InspectError
-from rewind.inspect.answers import KernelPlaces
+from rewind.inspect.answers import KernelPlaces, MessagePlace, SyncPlaces
 from rewind.inspect.memory import Fault, Memory
 
 _ELF = struct.Struct("<16sHHIQQQIHHHHHH")
@@ -127,6 +127,58 @@ class Kernel:
                 page_fault=self.symbol("asm_exc_page_fault")[0],
                 pid_offset=offsetof(self.program.type("struct task_struct"), "pid"),
                 tgid_offset=offsetof(self.program.type("struct task_struct"), "tgid"),
+            )
+        except LookupError as error:
+            raise InspectError(f"the kernel is not as it should be: {error}") from None
+
+    def sync_places(self) -> SyncPlaces:
+        """Where it has what orders threads.
+
+        :raises InspectError: if it has not.
+        """
+
+        def at(kind: str, *members: str) -> tuple[int, ...]:
+            return tuple(offsetof(self.program.type(f"struct {kind}"), one) for one in members)
+
+        def function(name: str) -> int:
+            return self.symbol(name)[0]
+
+        try:
+            private = at("file", "private_data")
+            received = at("kiocb", "ki_filp") + private
+            socket = at("socket", "sk")
+            clone = at("kernel_clone_args", "stack", "stack_size", "tls")
+            return SyncPlaces(
+                preempt_count=function("pcpu_hot") + at("pcpu_hot", "preempt_count")[0],
+                wake=function("try_to_wake_up"),
+                wake_new=function("wake_up_new_task"),
+                exit=function("do_exit"),
+                reap=function("release_task"),
+                clone=function("kernel_clone"),
+                futex=function("do_futex"),
+                clear=tuple(
+                    function(name)
+                    for name in (
+                        "clear_page_orig",
+                        "clear_page_rep",
+                        "clear_page_erms",
+                        "copy_page",
+                    )
+                ),
+                messages=(
+                    MessagePlace(function("pipe_write"), True, received),
+                    MessagePlace(function("pipe_read"), False, received),
+                    MessagePlace(function("eventfd_write"), True, private),
+                    MessagePlace(function("eventfd_read"), False, received),
+                    MessagePlace(
+                        function("unix_stream_sendmsg"), True, socket + at("unix_sock", "peer")
+                    ),
+                    MessagePlace(function("unix_stream_recvmsg"), False, socket),
+                ),
+                child_tid_offset=at("task_struct", "clear_child_tid")[0],
+                stack_offset=clone[0],
+                stack_size_offset=clone[1],
+                tls_offset=clone[2],
             )
         except LookupError as error:
             raise InspectError(f"the kernel is not as it should be: {error}") from None

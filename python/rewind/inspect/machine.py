@@ -218,6 +218,16 @@ class Machine:
         return self._process(tid, task).variable(address)
 
     @_sensible
+    def reached(self, tid: int, address: int) -> str | None:
+        """What the thread *tid* would call what is at *address*; see `Process.reached`.
+
+        :raises NoSuchTask: if there is no such thread.
+        :raises InspectError: if it is in no program.
+        """
+        _, task = self._task(tid)
+        return self._process(tid, task).reached(address, self._user_registers(task))
+
+    @_sensible
     def evaluate(self, tid: int, text: str) -> Place:
         """Where what the expression *text* names is in the memory of the thread *tid*.
 

@@ -7,6 +7,7 @@ run from the guest's page cache, of inputs from the layers.
 
 import contextlib
 import os
+import re
 import struct
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -61,6 +62,11 @@ _PF_EXEC = 1
 
 _MEMBERS_MAX = 32
 """Structures in one another."""
+_CALLS_MAX = 4
+"""Of which local variables are looked at."""
+_REACHED_MAX = 200
+"""Things that are looked at, of a call."""
+_FOLLOWED = re.compile(r"\(\*([^()]*)\)\.")
 _LIBRARY_TYPES = ("pthread_", "sem_t", "mutex", "condition_variable", "__gthread", "__pthread")
 
 _STORE = "/nix/store/"
@@ -367,6 +373,28 @@ class Process:
             offset = address - symbol.address
         return name + (f"+{offset:#x}" if offset else "")
 
+    def reached(self, address: int, registers: Sequence[int]) -> str | None:
+        """What is at *address*, as a thread that has the *registers* would name it.
+
+        It is a variable, or is in one of the local variables of the program's own innermost calls,
+        or in what these point to: as ``p->next``. None if it is nothing of those.
+        """
+        found = self.variable(address)
+        if found is not None:
+            return found
+        program = self._load()
+        try:
+            trace = _trace(program, struct.pack(f"<{len(PT_REGS)}Q", *registers))
+            own = [frame for frame in trace if self._is_own_code(frame)]
+        # drgn raises Exception itself. Then there are no local variables.
+        except Exception:
+            return None
+        for frame in own[:_CALLS_MAX]:
+            found = _reach(frame, address)
+            if found is not None:
+                return found
+        return None
+
     # --- stacks
 
     def frames(self, registers: Sequence[int]) -> list[Frame]:
@@ -622,6 +650,54 @@ def _member(kind: Any, offset: int) -> tuple[str, int]:
         else:
             break
     return path, offset
+
+
+def _reach(frame: Any, address: int) -> str | None:
+    """How what is at *address* can be named by the local variables of *frame*, nearest first."""
+    todo: list[tuple[str, Any]] = []
+    for name in frame.locals():
+        # drgn raises Exception itself, for what was optimised away or has no type.
+        with contextlib.suppress(Exception):
+            todo.append((name, frame[name]))
+    for _ in range(_REACHED_MAX):
+        if not todo:
+            break
+        name, thing = todo.pop(0)
+        # As above; of functions and what is not complete there is no size.
+        with contextlib.suppress(Exception):
+            begin = thing.address_
+            if begin is not None and begin <= address < begin + sizeof(thing):
+                path, rest = _member(thing.type_, address - begin)
+                return _arrows(name + path) + (f"+{rest:#x}" if rest else "")
+            todo += _pointed_to(name, thing)
+    return None
+
+
+def _pointed_to(name: str, thing: Any) -> Iterator[tuple[str, Any]]:
+    """What *thing*, a pointer or a structure with pointers, leads to, with its names."""
+    kind = _plain(thing.type_)
+    if kind.kind == TypeKind.POINTER:
+        if _plain(kind.type).kind != TypeKind.VOID and thing.value_():
+            pointed = thing[0]
+            yield f"(*{name})", pointed
+    elif kind.kind in (TypeKind.STRUCT, TypeKind.CLASS):
+        for member in kind.members:
+            if member.name and _plain(member.type).kind == TypeKind.POINTER:
+                yield f"{name}.{member.name}", thing.member_(member.name)
+
+
+def _arrows(name: str) -> str:
+    """``p->next`` for ``(*p).next``, and ``*p`` for ``(*p)``."""
+    while (found := _FOLLOWED.search(name)) is not None:
+        name = f"{name[: found.start()]}{found[1]}->{name[found.end() :]}"
+    return name[1:-1] if re.fullmatch(r"\(\*[^()]*\)", name) else name
+
+
+def _plain(kind: Any) -> Any:
+    """*kind* without the names that typedef has given it."""
+    while kind.kind == TypeKind.TYPEDEF:
+        kind = kind.type
+    return kind
 
 
 def _mappings(mm: Any) -> Iterator[Mapping]:

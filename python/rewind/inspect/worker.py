@@ -31,6 +31,7 @@ from rewind.inspect.answers import (
     Page,
     Place,
     ProcessLayout,
+    SyncPlaces,
     Task,
     ThreadRegisters,
 )
@@ -113,6 +114,15 @@ class Inspector:
             self._start()
         return KernelPlaces(**self._ask("places"))
 
+    def sync_places(self) -> SyncPlaces:
+        """Where the kernel has what orders threads, for which no machine is needed.
+
+        :raises InspectError: if the kernel can't be loaded.
+        """
+        if self._process is None:
+            self._start()
+        return SyncPlaces.from_data(self._ask("sync_places"))
+
     def tasks(self) -> list[Task]:
         """The job's threads; see `Machine.tasks`."""
         return [Task.from_data(data) for data in self._ask("tasks")]
@@ -136,6 +146,11 @@ class Inspector:
     def variable(self, tid: int, address: int) -> str | None:
         """The variable at an address of a thread's program; see `Machine.variable`."""
         name: str | None = self._ask("variable", tid, address)
+        return name
+
+    def reached(self, tid: int, address: int) -> str | None:
+        """What a thread would call what is at an address; see `Machine.reached`."""
+        name: str | None = self._ask("reached", tid, address)
         return name
 
     def read_file(self, path: str, limit: int, pid: int | None = None) -> bytes:
@@ -320,6 +335,11 @@ class _Worker:
             raise self._failure
         return self._kernel.places().to_data()  # type: ignore[no-any-return]
 
+    def sync_places(self) -> dict[str, Any]:
+        if self._failure is not None:
+            raise self._failure
+        return self._kernel.sync_places().to_data()  # type: ignore[no-any-return]
+
     def add_debug_directories(self, directories: list[str]) -> None:
         self._looked_at().add_debug_directories([Path(directory) for directory in directories])
 
@@ -340,6 +360,9 @@ class _Worker:
 
     def variable(self, tid: int, address: int) -> str | None:
         return self._looked_at().variable(tid, address)
+
+    def reached(self, tid: int, address: int) -> str | None:
+        return self._looked_at().reached(tid, address)
 
     def read_file(self, path: str, limit: int, pid: int | None) -> bytes:
         return self._looked_at().read_file(path, limit, pid)
@@ -377,9 +400,11 @@ def main(descriptor: int) -> None:
         "look_at": worker.look_at,
         "add_debug_directories": worker.add_debug_directories,
         "places": worker.places,
+        "sync_places": worker.sync_places,
         "tasks": worker.tasks,
         "frames": worker.frames,
         "variable": worker.variable,
+        "reached": worker.reached,
         "evaluate": worker.evaluate,
         "pages": worker.pages,
         "kernel_symbol": worker.kernel_symbol,

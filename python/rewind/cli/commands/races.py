@@ -1,0 +1,359 @@
+"""``rewind races``: pairs of accesses to the same memory, and what has ordered them."""
+
+import contextlib
+from collections.abc import Container, Iterator, Sequence
+from typing import Any
+
+import attrs
+import click
+
+from rewind.analysis import render
+from rewind.analysis.render import plain
+from rewind.cli import debuginfo, params
+from rewind.cli.errors import Failure
+from rewind.cli.output import count, say, say_json, warn
+from rewind.cli.params import Whole
+from rewind.cli.runs import Run
+from rewind.cli.stacks import Stack, say_stack, stack_of
+from rewind.cli.standing import title
+from rewind.cli.stopped import Opened, opened
+from rewind.formats.schedule import Position
+from rewind.formats.trace import TraceReader
+from rewind.inspect import InspectError
+from rewind.inspect.answers import Frame, Task
+from rewind.replay.races import CLASSES, Found, Pair, Side, changes, find_races
+from rewind.replay.timeline import Replayed
+
+SOME = 1
+"""The exit status if nothing orders the accesses of a pair."""
+SHOWN = 20
+"""Pairs that are shown if not all are wanted."""
+
+_SAID = {
+    "unordered": "nothing orders",
+    "atomics": "only atomic accesses have ordered",
+    "locked": "a lock keeps apart",
+    "ordered": "always come in this order",
+}
+
+
+@click.command("races")
+@params.run_argument
+@click.option("--all", "everything", is_flag=True, help="Also those that a lock or more orders.")
+@click.option("--pid", type=Whole(1), metavar="P", help="Only of a process.")
+@click.option("--stacks", is_flag=True, help="With the callers of both.")
+@params.json_option
+def command(run: Run, everything: bool, pid: int | None, stacks: bool, as_json: bool) -> int:
+    """Accesses of two threads to the same memory, one of them a write, that nothing orders.
+
+    The run is made again, and looked at. After those that nothing orders come those that only
+    atomic accesses have ordered. The exit status is 1 if there is one that nothing orders.
+    """
+    with TraceReader(run.trace) as reader:
+        told = list(changes(reader.records()))
+    if pid is not None and pid not in {change.pid for change in told}:
+        raise Failure(f"process {pid} has no memory that two threads could access")
+    with debuginfo.known() as outside, opened(run) as around:
+
+        def look_at(machine: Replayed) -> None:
+            around.look_at(machine, outside.directories)
+
+        with around.analyser() as analyser:
+            found = find_races(around.timeline, analyser, around.inspector, look_at, told)
+        pairs = [
+            pair
+            for pair in found.pairs
+            if (pid is None or pid in _pids(found, pair)) and not _is_half(pair)
+        ]
+        answer = _Answer(run, found, pairs)
+        looker = _Looker(around, outside, found, whole=stacks or as_json)
+        answer.take(looker, everything)
+    if as_json:
+        say_json(answer.data())
+    else:
+        answer.say(stacks)
+    return SOME if answer.unordered else 0
+
+
+def _pids(found: Found, pair: Pair) -> set[int | None]:
+    return {found.processes.get(side.pid) for side in (pair.a, pair.b)}
+
+
+def _is_half(pair: Pair) -> bool:
+    """Whether it is by the read of an instruction that writes, too: that one's write has it all."""
+    return any(side.update and not side.write for side in (pair.a, pair.b))
+
+
+@attrs.frozen
+class _Where:
+    """Where an instruction is that accesses memory."""
+
+    frames: Sequence[Frame]
+    stack: Stack | None
+
+    def is_program(self, lined: Container[str | None]) -> bool:
+        """Whether it is the program's own, as far as can be told.
+
+        Of one that was linked statically, the C library is a part, of which there are no lines.
+
+        :param lined: the files of whose code there are lines.
+        """
+        here = self.frames[0] if self.frames else None
+        return here is None or (here.own and (here.line is not None or here.module not in lined))
+
+    @property
+    def title(self) -> str:
+        return title(self.frames[0]) if self.frames else "?"
+
+
+@attrs.frozen
+class _Access:
+    """One of the two, as it is shown."""
+
+    side: Side
+    at: Position
+    pid: int
+    tid: int
+    where: _Where
+
+    def does(self) -> str:
+        """``reads``, ``writes``, …"""
+        side = self.side
+        word = "writes" if side.write else "reads"
+        if side.update:
+            word = "reads and writes at once"
+        return f"{word} atomically" if side.locked else word
+
+    def to_data(self) -> dict[str, Any]:
+        """It for a program."""
+        return {
+            "position": str(self.at),
+            "time": self.side.time,
+            "pid": self.pid,
+            "tid": self.tid,
+            "pc": self.side.pc,
+            "write": self.side.write,
+            "size": self.side.size,
+            "atomic": self.side.locked,
+            "update": self.side.update,
+            "stack": None if self.where.stack is None else self.where.stack.to_data(),
+        }
+
+
+@attrs.define
+class _Shown:
+    """A pair, or several that are the same to who reads them."""
+
+    kind: str
+    address: int
+    variable: str | None
+    times: int
+    a: _Access
+    b: _Access
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What tells it from others."""
+        sides = ((side.where.title, side.side.write, side.side.locked) for side in (self.a, self.b))
+        # The elements of an array are one.
+        name = self.variable
+        return (self.kind, self.a.pid, self.b.pid, name, *sides)
+
+    def to_data(self) -> dict[str, Any]:
+        """It for a program."""
+        return {
+            "kind": self.kind,
+            "variable": self.variable,
+            "address": self.address,
+            "count": self.times,
+            "a": self.a.to_data(),
+            "b": self.b.to_data(),
+        }
+
+
+class _Looker:
+    """Says where accesses are: the machine is stopped at them."""
+
+    def __init__(
+        self, around: Opened, outside: debuginfo.DebugInfo, found: Found, *, whole: bool
+    ) -> None:
+        self._around = around
+        self._outside = outside
+        self._found = found
+        self._whole = whole
+        """Whether stacks are wanted."""
+        self._places: dict[tuple[int, int], _Where] = {}
+        self._names: dict[tuple[int, int], str | None] = {}
+        self._tids: dict[int, int] = {}
+        self.lined: set[str | None] = set()
+        """The files of whose code there are lines."""
+
+    def pair(self, pair: Pair) -> _Shown:
+        """*pair*, with its places."""
+        a = self._access(pair.a, pair)
+        b = self._access(pair.b, pair)
+        name = self._names.get((pair.b.pid, pair.address))
+        return _Shown(pair.kind, pair.address, name, pair.count, a, b)
+
+    def _access(self, side: Side, pair: Pair) -> _Access:
+        timeline = self._around.timeline
+        # Where it is is the same each time, but not from where it was called.
+        key = (side.pid, side.time if self._whole else side.pc)
+        name = (side.pid, pair.address)
+        if (
+            key not in self._places
+            or side.tid not in self._tids
+            or (side is pair.b and name not in self._names)
+        ):
+            inspector = self._around.inspector
+            with timeline.machine(side.time) as machine:
+                self._around.look_at(machine, self._outside.directories)
+                task = self._task(side)
+                where = _Where((), None)
+                if task is not None:
+                    # What ends or is about to become another program has neither.
+                    with contextlib.suppress(InspectError):
+                        stack = stack_of(inspector, task, self._outside, 0, whole=True)
+                        where = _Where(stack.frames, stack if self._whole else None)
+                        self.lined |= {frame.module for frame in stack.frames if frame.line}
+                    if self._names.get(name) is None:
+                        self._names[name] = None
+                        with contextlib.suppress(InspectError):
+                            self._names[name] = inspector.reached(task.tid, pair.address)
+            self._places[key] = where
+        return _Access(
+            side,
+            timeline.position(side.time),
+            self._found.processes.get(side.pid, 0),
+            self._tids.get(side.tid, 0),
+            self._places[key],
+        )
+
+    def _task(self, side: Side) -> Task | None:
+        """The thread that accesses; all that there are then are noted."""
+        found = None
+        for task in self._around.inspector.tasks():
+            self._tids.setdefault(task.number, task.tid)
+            if task.number == side.tid:
+                found = task
+        return found
+
+
+class _Answer:
+    """What is said."""
+
+    def __init__(self, run: Run, found: Found, pairs: Sequence[Pair]) -> None:
+        self._run = run
+        self._found = found
+        self._pairs = pairs
+        self._shown: list[_Shown] = []
+        self._left = 0
+        """Pairs of the classes that are shown for which there was no room."""
+        self._others = dict.fromkeys(CLASSES.values(), 0)
+        """Pairs that are not shown, by what orders them."""
+        self._libraries = 0
+        """Pairs in libraries' code."""
+
+    @property
+    def unordered(self) -> bool:
+        """Whether there is a pair that nothing orders."""
+        return any(one.kind == "unordered" for one in self._shown)
+
+    def take(self, looker: _Looker, everything: bool) -> None:
+        """Find out about the pairs that are to be shown."""
+        groups: dict[tuple[object, ...], _Shown] = {}
+        for pair in self._pairs:
+            if not everything and pair.kind not in ("unordered", "atomics"):
+                self._others[pair.kind] += 1
+                continue
+            if not everything and len(groups) >= SHOWN:
+                self._left += 1
+                continue
+            one = looker.pair(pair)
+            group = groups.setdefault(one.key, one)
+            if group is not one:
+                group.times += one.times
+        for one in groups.values():
+            sides = (one.a.where, one.b.where)
+            if everything or all(where.is_program(looker.lined) for where in sides):
+                self._shown.append(one)
+            else:
+                self._libraries += 1
+
+    def say(self, stacks: bool) -> None:
+        """Say it to a person."""
+        for number, one in enumerate(self._shown):
+            if number:
+                say()
+            self._say_pair(one, stacks)
+        if self._shown:
+            say()
+        for line in self._summary():
+            say(line)
+        self._warn()
+
+    def _say_pair(self, one: _Shown, stacks: bool) -> None:
+        name = plain(one.variable) if one.variable else "memory"
+        times = "" if one.times == 1 else f", {one.times:,} times"
+        say(f"{one.kind}: {name} at {one.address:#x}{times}")
+        for access in (one.a, one.b):
+            who = render.task(access.pid, access.tid) if access.tid else "a thread"
+            say(f"  {access.at}  {who} {access.does()}, in {access.where.title}")
+            if stacks and access.where.stack is not None:
+                say_stack(access.where.stack)
+
+    def _summary(self) -> Iterator[str]:
+        counts = {kind: 0 for kind in CLASSES.values()}
+        for one in self._shown:
+            counts[one.kind] += 1
+        if not self._found.processes:
+            yield "no process has memory that two threads could access"
+            return
+        for kind, said in _SAID.items():
+            if counts[kind] or kind == "unordered":
+                yield f"{count(counts[kind], 'pair')} that {said}"
+        hidden = [f"{number:,} {kind}" for kind, number in self._others.items() if number]
+        if self._libraries:
+            hidden.append(f"{self._libraries:,} in libraries")
+        if self._left:
+            hidden.append(f"{self._left:,} more like these")
+        if hidden:
+            yield f"with --all: {', '.join(hidden)}"
+        if self.unordered:
+            yield f"rewind where {self._run.short} {self._shown[0].a.at}"
+
+    def _warn(self) -> None:
+        found = self._found
+        for number, what in (
+            (found.lost_words, "accesses were not compared: the program uses too much memory"),
+            (found.lost_pairs, "meetings were not noted: there are too many pairs"),
+            (found.lost_threads, "turns were not looked at: there are too many threads"),
+            (
+                found.lost_atoms,
+                "atomic accesses or messages were not noted: some pairs may be ordered by them",
+            ),
+            (found.unseen, "changes of what processes have mapped came after too many others"),
+        ):
+            if number:
+                warn(f"{number:,} {what}")
+
+    def data(self) -> dict[str, Any]:
+        """It for a program."""
+        found = self._found
+        return {
+            "pairs": [one.to_data() for one in self._shown],
+            "not_shown": {
+                **self._others,
+                "libraries": self._libraries,
+                "more": self._left,
+            },
+            "accesses": found.accesses,
+            "lost": {
+                "words": found.lost_words,
+                "pairs": found.lost_pairs,
+                "threads": found.lost_threads,
+                "atoms": found.lost_atoms,
+                "changes": found.unseen,
+                "earlier": found.forgotten,
+            },
+        }

@@ -1,0 +1,473 @@
+"""Races: accesses of two threads to the same memory, one of them a write, and what orders them.
+
+`vm-configs/plugin/races.c` finds them in a replay, by a file that both have mapped, as
+`rewind.replay.watch` does. It looks at processes that have several threads, from the moment on at
+which they make the second, and at those that share memory that they have mapped. The machine is
+stopped there, and where such a process maps more code or becomes another program, to say what of
+its memory is whose.
+"""
+
+import ctypes
+import itertools
+import mmap
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import attrs
+
+from rewind.formats.schedule import Position
+from rewind.formats.trace import Enter, Exec, Exit, Fork, Record, TaskEnd
+from rewind.inspect import InspectError
+from rewind.inspect.answers import KernelPlaces, Mapped, ProcessLayout, SyncPlaces
+from rewind.inspect.worker import Inspector
+from rewind.machine import MachineError
+from rewind.machine.qemu import options
+from rewind.replay.timeline import Replayed, Timeline
+
+VERSION = 1
+"""Of the control file."""
+PROCESSES_MAX = 256
+RANGES_MAX = 4096
+PAIRS_MAX = 8192
+STOPS_MAX = 400
+"""How often the machine is stopped to say what is new; what comes then is not looked at."""
+
+CLASSES = {1: "unordered", 2: "atomics", 3: "locked", 4: "ordered"}
+"""What has ordered the two accesses, the least first."""
+
+_MAGIC = b"rwraces\0"
+_WRITE, _LOCKED, _UPDATE = 1, 2, 4
+_CHANNELS, _CLEARS, _OFFSETS = 8, 4, 4
+_BSS_MAX = 4 << 20
+"""Bytes behind what is mapped of a file that are taken to be its variables."""
+
+_MMAP, _SHMAT = 9, 30
+_PROT_WRITE, _PROT_EXEC = 2, 4
+_MAP_SHARED = 1
+_MAP_TYPE = 3
+_CLONE_VM, _CLONE_THREAD = 0x100, 0x10000
+
+
+class RacesError(MachineError):
+    """A replay can't be looked at."""
+
+
+@attrs.frozen
+class Side:
+    """One of the two accesses."""
+
+    time: int
+    """Before the instruction."""
+    pc: int
+    pid: int
+    """The process, by the kernel's own number, as is *tid*, the thread."""
+    tid: int
+    write: bool
+    locked: bool
+    """Whether the instruction is one with a lock prefix, or an exchange."""
+    update: bool
+    """Whether it reads and writes at once: on one CPU nothing can come between."""
+    size: int
+
+
+@attrs.frozen
+class Pair:
+    """Two accesses to the same memory, as they were the first time."""
+
+    kind: str
+    """One of `CLASSES`."""
+    address: int
+    """In the process of *b*."""
+    count: int
+    """How often it was met, by the same two instructions."""
+    a: Side
+    """The earlier one."""
+    b: Side
+
+
+@attrs.frozen(kw_only=True)
+class Found:
+    """What a replay has shown."""
+
+    pairs: tuple[Pair, ...] = ()
+    """Those that nothing orders first; within a class by the number of times."""
+    accesses: int = 0
+    """How many were looked at."""
+    lost_words: int = 0
+    """Accesses to more words than can be known at a time: they were not compared."""
+    lost_pairs: int = 0
+    """Meetings of pairs for which there was no room."""
+    lost_threads: int = 0
+    """Turns of threads for which there was no room."""
+    lost_atoms: int = 0
+    """Atomic accesses, or messages, for which there was no room: too much is called unordered."""
+    forgotten: int = 0
+    """Earlier accesses of words of several threads that others have taken the place of."""
+    unseen: int = 0
+    """Changes of processes that came after `STOPS_MAX` others."""
+    processes: dict[int, int] = attrs.Factory(dict)
+    """Those that were looked at: by the kernel's own number, the job's."""
+
+    @property
+    def lost(self) -> bool:
+        """Whether something was not looked at for want of room."""
+        lost = (self.lost_words, self.lost_pairs, self.lost_threads, self.lost_atoms, self.unseen)
+        return any(lost)
+
+
+@attrs.frozen
+class Change:
+    """At *step* something of process *pid* has to be said anew."""
+
+    step: int
+    pid: int
+    looked_at: bool = True
+    """Whether it is one to look at from then on."""
+    shared: tuple[int, int] | None = None
+    """Memory that it shares from now on with processes that it will make: [start, end)."""
+
+
+def changes(records: Iterable[Record]) -> Iterator[Change]:
+    """What of a run's processes has to be told, from its *records*."""
+    looked_at: set[int] = set()
+    sharing: set[int] = set()
+    calls: dict[int, Enter] = {}
+    for record in records:
+        if isinstance(record, Enter):
+            if record.call in (_MMAP, _SHMAT):
+                calls[record.tid] = record
+        elif isinstance(record, Exit):
+            call = calls.pop(record.tid, None)
+            if call is not None and call.call == record.call and record.value > 0:
+                shared = _shared(call, record.value)
+                if shared is not None or (record.pid in looked_at and _is_code(call)):
+                    looked_at.add(record.pid)
+                    if shared is not None:
+                        sharing.add(record.pid)
+                    yield Change(record.step, record.pid, shared=shared)
+        elif isinstance(record, Fork):
+            if record.flags & _CLONE_THREAD:
+                if record.pid not in looked_at:
+                    looked_at.add(record.pid)
+                    yield Change(record.step, record.pid)
+            elif record.pid in sharing and not record.flags & _CLONE_VM:
+                # Memory that its parent shares it shares, too.
+                looked_at.add(record.child_pid)
+                sharing.add(record.child_pid)
+                yield Change(record.step, record.child_pid)
+        elif isinstance(record, Exec):
+            if record.pid in looked_at:
+                looked_at.discard(record.pid)
+                sharing.discard(record.pid)
+                yield Change(record.step, record.pid, looked_at=False)
+        elif isinstance(record, TaskEnd) and record.last:
+            looked_at.discard(record.pid)
+            sharing.discard(record.pid)
+
+
+def _shared(call: Enter, value: int) -> tuple[int, int] | None:
+    """What *call*, which has returned *value*, has mapped that other processes can write to."""
+    if call.call == _SHMAT:
+        # How much it is the call doesn't say.
+        return None
+    _, size, protection, flags, *_ = call.args
+    if flags & _MAP_TYPE in (_MAP_SHARED, _MAP_TYPE) and protection & _PROT_WRITE:
+        return value, value + (size + 4095 & -4096)
+    return None
+
+
+def _is_code(call: Enter) -> bool:
+    return call.call == _MMAP and bool(call.args[2] & _PROT_EXEC)
+
+
+def foreign(layout: ProcessLayout) -> list[tuple[int, int]]:
+    """Where a process has code and variables that are none of the program's own: [start, end).
+
+    Those of files that the job was given, but for the program itself. What is between the first and
+    the last part of a file is the file's, as are its variables that begin as zeros behind it.
+    """
+    found: list[tuple[int, int]] = []
+    last: Mapped | None = None
+    for part in layout.mapped:
+        start, end = found[-1] if found else (0, 0)
+        if part.path is not None:
+            if part.is_input and part.path != layout.executable:
+                if last is not None and last.inode == part.inode:
+                    found[-1] = (start, part.end)
+                else:
+                    found.append((part.start, part.end))
+                last = part
+            else:
+                last = None
+        elif last is not None and part.start == end and part.end - end <= _BSS_MAX:
+            found[-1] = (start, part.end)
+            last = None
+    return found
+
+
+class _Range(ctypes.LittleEndianStructure):
+    _fields_ = (
+        *((name, ctypes.c_uint64) for name in ("start", "end")),
+        *((name, ctypes.c_uint32) for name in ("process", "reserved")),
+    )
+
+
+class _Channel(ctypes.LittleEndianStructure):
+    _fields_ = (
+        ("function", ctypes.c_uint64),
+        *((name, ctypes.c_uint32) for name in ("send", "depth")),
+        ("offset", ctypes.c_uint32 * _OFFSETS),
+    )
+
+
+class _Side(ctypes.LittleEndianStructure):
+    _fields_ = (
+        ("time", ctypes.c_int64),
+        ("pc", ctypes.c_uint64),
+        *((name, ctypes.c_uint32) for name in ("pid", "tid", "flags", "size")),
+    )
+
+
+class _Pair(ctypes.LittleEndianStructure):
+    _fields_ = (
+        *((name, ctypes.c_uint64) for name in ("address", "count")),
+        *((name, ctypes.c_uint32) for name in ("kind", "reserved")),
+        *((name, _Side) for name in ("a", "b")),
+    )
+
+
+_FUNCTIONS = ("wake", "wake_new", "exit", "reap", "clone", "futex")
+_LOST = ("lost_words", "lost_pairs", "lost_threads", "lost_atoms")
+
+
+class _Control(ctypes.LittleEndianStructure):
+    """``Control`` of races.c."""
+
+    _fields_ = (
+        ("magic", ctypes.c_char * 8),
+        *((name, ctypes.c_uint32) for name in ("version", "plugin_version")),
+        *(
+            (name, ctypes.c_uint64)
+            for name in (
+                *("current_task", "preempt_count", "switch_to", "switch_to_size"),
+                *_FUNCTIONS,
+            )
+        ),
+        ("clear", ctypes.c_uint64 * _CLEARS),
+        *((name, ctypes.c_uint32) for name in ("pid_offset", "tgid_offset", "child_tid_offset")),
+        *((name, ctypes.c_uint32) for name in ("stack_offset", "stack_size_offset", "tls_offset")),
+        ("channel", _Channel * _CHANNELS),
+        ("generation", ctypes.c_uint64),
+        *((name, ctypes.c_uint32) for name in ("processes", "foreign", "shared", "reserved")),
+        *((name, ctypes.c_uint64) for name in ("taken", "accesses", *_LOST, "forgotten", "pairs")),
+        ("process", ctypes.c_uint32 * PROCESSES_MAX),
+        ("foreign_range", _Range * RANGES_MAX),
+        ("shared_range", _Range * RANGES_MAX),
+        ("pair", _Pair * PAIRS_MAX),
+    )
+
+
+class Analyser:
+    """A plugin's control; a context manager. QEMU is started with `arguments` and `pass_fds`.
+
+    :param plugin: races.so.
+    :param places: of the kernel that the machine runs: `Inspector.places`, ...
+    :param sync: ... and `Inspector.sync_places`.
+    """
+
+    def __init__(self, plugin: Path, places: KernelPlaces, sync: SyncPlaces) -> None:
+        self._plugin = plugin
+        size = ctypes.sizeof(_Control)
+        self._file = os.memfd_create("rewind-races", os.MFD_CLOEXEC)
+        os.ftruncate(self._file, size)
+        self._map = mmap.mmap(self._file, size)
+        self._control: Any = _Control.from_buffer(self._map)
+        control = self._control
+        control.magic = _MAGIC
+        control.version = VERSION
+        for name in ("current_task", "switch_to", "switch_to_size", "pid_offset", "tgid_offset"):
+            setattr(control, name, getattr(places, name))
+        for name in (
+            *_FUNCTIONS,
+            *("preempt_count", "child_tid_offset"),
+            *("stack_offset", "stack_size_offset", "tls_offset"),
+        ):
+            setattr(control, name, getattr(sync, name))
+        for number, function in enumerate(sync.clear):
+            control.clear[number] = function
+        for number, message in enumerate(sync.messages):
+            channel = control.channel[number]
+            channel.function, channel.send = message.function, message.send
+            channel.depth = len(message.offsets)
+            for at, offset in enumerate(message.offsets):
+                channel.offset[at] = offset
+        self.look_at({}, [])
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Arguments for QEMU."""
+        control = f"/proc/self/fd/{self._file}"
+        return ("-plugin", options(str(self._plugin), control=control))
+
+    @property
+    def pass_fds(self) -> tuple[int, ...]:
+        """File descriptors that QEMU is to have."""
+        return (self._file,)
+
+    def look_at(
+        self,
+        processes: dict[int, Sequence[tuple[int, int]]],
+        shared: Sequence[tuple[int, int]],
+    ) -> None:
+        """Have the machine, which does not run, look at *processes* from now on.
+
+        :param processes: by the kernel's own number; where in each code is not to be looked at.
+        :param shared: where a process may have memory that it shares with others.
+        :raises RacesError: if that is too much.
+        """
+        control = self._control
+        ranges = [(number, one) for number, some in processes.items() for one in some]
+        for what, count, most in (
+            ("processes", len(processes), PROCESSES_MAX),
+            ("files that they have mapped", len(ranges), RANGES_MAX),
+            ("parts of memory that they share", len(shared), RANGES_MAX),
+        ):
+            if count > most:
+                raise RacesError(f"{count:,} {what} are too many to look at; {most:,} can be")
+        control.generation += 1
+        control.processes = len(processes)
+        for at, number in enumerate(processes):
+            control.process[at] = number
+        control.foreign = len(ranges)
+        for at, (number, (start, end)) in enumerate(ranges):
+            control.foreign_range[at] = (start, end, number, 0)
+        control.shared = len(shared)
+        for at, (start, end) in enumerate(shared):
+            control.shared_range[at] = (start, end, 0, 0)
+
+    def found(self) -> Found:
+        """What there is when the machine has ended.
+
+        :raises RacesError: if no plugin that understands this has looked.
+        """
+        control = self._control
+        version = int(control.plugin_version)
+        if version != VERSION:
+            what = f"is of version {version}, and not {VERSION}" if version else "was not loaded"
+            raise RacesError(f"the plugin {self._plugin} {what}")
+        if control.taken != control.generation:
+            raise RacesError("the machine has not run since it was told what to look at")
+        order = {kind: number for number, kind in CLASSES.items()}
+        pairs = [_pair(control.pair[at]) for at in range(control.pairs)]
+        pairs.sort(key=lambda pair: (order[pair.kind], -pair.count, pair.b.time))
+        return Found(
+            pairs=tuple(pairs),
+            accesses=control.accesses,
+            **{name: getattr(control, name) for name in _LOST},
+            forgotten=control.forgotten,
+        )
+
+    def close(self) -> None:
+        """Let go of the file; QEMU may still have it."""
+        # The structure is a view of the mapping.
+        del self._control
+        self._map.close()
+        os.close(self._file)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _pair(pair: Any) -> Pair:
+    return Pair(CLASSES[pair.kind], pair.address, pair.count, _side(pair.a), _side(pair.b))
+
+
+def _side(side: Any) -> Side:
+    flags = side.flags
+    return Side(
+        time=side.time,
+        pc=side.pc,
+        pid=side.pid,
+        tid=side.tid,
+        write=bool(flags & _WRITE),
+        locked=bool(flags & _LOCKED),
+        update=bool(flags & _UPDATE),
+        size=side.size,
+    )
+
+
+def find_races(
+    timeline: Timeline,
+    analyser: Analyser,
+    inspector: Inspector,
+    look_at: Callable[[Replayed], None],
+    told: Sequence[Change],
+) -> Found:
+    """Make the run again, and find what its threads have accessed.
+
+    :param look_at: have *inspector* look at a machine.
+    :param told: the run's `changes`.
+    """
+    stops = [
+        (timeline.time(Position(step, 0)), list(group))
+        for step, group in itertools.groupby(told, key=lambda change: change.step)
+    ]
+    if not stops:
+        return Found()
+    unseen = len(stops[STOPS_MAX:])
+    stops = stops[:STOPS_MAX]
+    looking: set[int] = set()
+    known: dict[int, int] = {}
+    shared: list[tuple[int, int]] = []
+    with timeline.machine(
+        stops[0][0],
+        stops=[time for time, _ in stops[1:]],
+        arguments=analyser.arguments,
+        pass_fds=analyser.pass_fds,
+    ) as replayed:
+        for number, (_, group) in enumerate(stops):
+            if number:
+                replayed.stopped()
+            for change in group:
+                if change.looked_at:
+                    looking.add(change.pid)
+                else:
+                    looking.discard(change.pid)
+                if change.shared is not None:
+                    shared.append(change.shared)
+            look_at(replayed)
+            analyser.look_at(_processes(inspector, looking, known), shared)
+            replayed.monitor.execute("cont")
+        replayed.machine.process.wait()
+        return attrs.evolve(analyser.found(), unseen=unseen, processes=known)
+
+
+def _processes(
+    inspector: Inspector, pids: set[int], known: dict[int, int]
+) -> dict[int, Sequence[tuple[int, int]]]:
+    """Those of *pids* that are there, by the kernel's number, with what is not to be looked at.
+
+    :param known: what is added to: their numbers.
+    """
+    found: dict[int, Sequence[tuple[int, int]]] = {}
+    for task in inspector.tasks():
+        if task.pid not in pids or task.process in found or task.state == "ended":
+            continue
+        try:
+            found[task.process] = foreign(inspector.layout(task.tid))
+        except InspectError:
+            # It is about to end, and has no memory any more.
+            continue
+        known[task.process] = task.pid
+    return found

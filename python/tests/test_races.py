@@ -1,0 +1,267 @@
+"""Races: what the plugin is told, and what is read of it."""
+
+import ctypes
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rewind.formats.trace import Enter, Exec, Exit, Fork, Record, TaskEnd
+from rewind.inspect.answers import (
+    KernelPlaces,
+    Mapped,
+    MessagePlace,
+    ProcessLayout,
+    SyncPlaces,
+)
+from rewind.replay import races
+from rewind.replay.races import Analyser, Change, Pair, RacesError, Side, changes, foreign
+
+PLACES = KernelPlaces(
+    current_task=1, switch_to=2, switch_to_size=3, page_fault=4, pid_offset=5, tgid_offset=6
+)
+SYNC = SyncPlaces(
+    preempt_count=11,
+    wake=12,
+    wake_new=13,
+    exit=14,
+    reap=15,
+    clone=16,
+    futex=17,
+    clear=(18, 19),
+    messages=(MessagePlace(20, True, (0, 8)), MessagePlace(21, False, (4,))),
+    child_tid_offset=22,
+    stack_offset=23,
+    stack_size_offset=24,
+    tls_offset=25,
+)
+PLUGIN = Path("/plugin/races.so")
+THREAD, VM = 0x10000, 0x100
+MMAP = 9
+
+
+class Plugin:
+    """Does in an analyser's file what the plugin would."""
+
+    def __init__(self, analyser: Analyser, version: int = races.VERSION) -> None:
+        (self.descriptor,) = analyser.pass_fds
+        self.write("plugin_version", "<I", version)
+
+    def write(self, name: str, form: str, *values: int, more: int = 0) -> None:
+        at = getattr(races._Control, name).offset + more
+        os.pwrite(self.descriptor, struct.pack(form, *values), at)
+
+    def read(self, name: str, form: str, more: int = 0) -> tuple[int, ...]:
+        at = getattr(races._Control, name).offset + more
+        return struct.unpack(form, os.pread(self.descriptor, struct.calcsize(form), at))
+
+    def take(self) -> None:
+        """Be told what to look at."""
+        self.write("taken", "<Q", *self.read("generation", "<Q"))
+
+    def pair(self, kind: int, count: int, time: int) -> None:
+        """Find a pair, which is by a read and a locked instruction that does both."""
+        (number,) = self.read("pairs", "<Q")
+        side = "qQIIII"
+        data = (
+            *(0x4000 + number, count, kind, 0),
+            *(time, 0x1000, 50, 51, 0, 8),
+            *(time + 1, 0x1004, 50, 52, 7, 4),
+        )
+        size = ctypes.sizeof(races._Pair)
+        self.write("pair", f"<QQII{side}{side}", *data, more=number * size)
+        self.write("pairs", "<Q", number + 1)
+
+
+@pytest.fixture
+def analyser() -> Iterator[Analyser]:
+    with Analyser(PLUGIN, PLACES, SYNC) as made:
+        yield made
+
+
+def test_the_layout_is_the_plugins() -> None:
+    # By hand, from races.c: 8 bytes of magic, then as the compiler lays it out.
+    offsets = {name: getattr(races._Control, name).offset for name, *_ in races._Control._fields_}
+    assert offsets["current_task"] == 16
+    assert offsets["wake"] == 48
+    assert offsets["clear"] == 96
+    assert offsets["pid_offset"] == 128
+    assert offsets["channel"] == 152
+    assert offsets["generation"] == 408
+    assert offsets["taken"] == 432
+    assert offsets["process"] == 496
+    assert ctypes.sizeof(races._Pair) == 88
+
+
+def test_the_plugin_knows_the_kernel(analyser: Analyser) -> None:
+    plugin = Plugin(analyser)
+    assert plugin.read("current_task", "<4Q") == (1, 11, 2, 3)
+    assert plugin.read("wake", "<6Q") == (12, 13, 14, 15, 16, 17)
+    assert plugin.read("clear", "<4Q") == (18, 19, 0, 0)
+    assert plugin.read("pid_offset", "<6I") == (5, 6, 22, 23, 24, 25)
+    assert plugin.read("channel", "<QIIII") == (20, 1, 2, 0, 8)
+    assert plugin.read("channel", "<QIII", more=32) == (21, 0, 1, 4)
+
+
+def test_what_to_look_at(analyser: Analyser) -> None:
+    plugin = Plugin(analyser)
+    (before,) = plugin.read("generation", "<Q")
+    analyser.look_at({50: [(1, 2), (3, 4)], 60: []}, [(5, 6)])
+    assert plugin.read("generation", "<Q") == (before + 1,)
+    assert plugin.read("processes", "<3I") == (2, 2, 1)
+    assert plugin.read("process", "<2I") == (50, 60)
+    assert plugin.read("foreign_range", "<QQIIQQI") == (1, 2, 50, 0, 3, 4, 50)
+    assert plugin.read("shared_range", "<QQ") == (5, 6)
+
+
+def test_too_much(analyser: Analyser) -> None:
+    with pytest.raises(RacesError, match=r"257 processes are too many to look at; 256 can be"):
+        analyser.look_at({number: [] for number in range(257)}, [])
+
+
+def test_pairs_that_nothing_orders_come_first(analyser: Analyser) -> None:
+    plugin = Plugin(analyser)
+    plugin.take()
+    for kind, times in ((4, 9), (1, 1), (2, 5), (1, 3), (3, 1)):
+        plugin.pair(kind, times, 1000)
+    plugin.write("lost_words", "<Q", 2)
+    found = analyser.found()
+    assert [(pair.kind, pair.count) for pair in found.pairs] == [
+        ("unordered", 3),
+        ("unordered", 1),
+        ("atomics", 5),
+        ("locked", 1),
+        ("ordered", 9),
+    ]
+    assert found.lost_words == 2
+    a = Side(1000, 0x1000, 50, 51, write=False, locked=False, update=False, size=8)
+    b = Side(1001, 0x1004, 50, 52, write=True, locked=True, update=True, size=4)
+    assert found.pairs[1] == Pair("unordered", 0x4001, 1, a, b)
+
+
+@pytest.mark.parametrize(
+    ("version", "why"), [(0, "was not loaded"), (races.VERSION + 1, "is of version")]
+)
+def test_another_plugin(analyser: Analyser, version: int, why: str) -> None:
+    Plugin(analyser, version).take()
+    with pytest.raises(RacesError, match=why):
+        analyser.found()
+
+
+def test_a_machine_that_has_not_run(analyser: Analyser) -> None:
+    Plugin(analyser)
+    with pytest.raises(RacesError, match="has not run"):
+        analyser.found()
+
+
+# --- what of a run is looked at
+
+
+class Trace:
+    """Records, each a step."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    def _where(self, pid: int, tid: int | None = None) -> dict[str, int]:
+        step = len(self.records)
+        return {"step": step, "time": 10 * step, "pid": pid, "tid": tid or pid}
+
+    def fork(self, pid: int, child: int, flags: int = 0) -> int:
+        """A thread or a process; the step."""
+        child_pid = pid if flags & THREAD else child
+        self.records.append(
+            Fork(**self._where(pid), child_pid=child_pid, child_tid=child, flags=flags)
+        )
+        return len(self.records) - 1
+
+    def map(self, pid: int, protection: int, flags: int, value: int = 0x7000_0000) -> int:
+        """A call of mmap; the step at which it returns."""
+        args = (0, 100, protection, flags, 0, 0)
+        self.records.append(Enter(**self._where(pid), call=MMAP, args=args, ip=0, details=()))
+        self.records.append(Exit(**self._where(pid), call=MMAP, value=value, details=()))
+        return len(self.records) - 1
+
+    def execute(self, pid: int) -> int:
+        self.records.append(Exec(**self._where(pid), path="/program", arguments=()))
+        return len(self.records) - 1
+
+    def end(self, pid: int) -> None:
+        self.records.append(TaskEnd(**self._where(pid), code=0, name="program", last=True))
+
+
+def test_a_process_is_looked_at_from_its_second_thread_on() -> None:
+    trace = Trace()
+    trace.map(2, 5, 2)
+    first = trace.fork(2, 3, THREAD | VM)
+    trace.fork(2, 4, THREAD | VM)
+    trace.fork(2, 5)
+    code = trace.map(2, 5, 2)
+    trace.map(2, 3, 2)
+    assert list(changes(trace.records)) == [
+        Change(first, 2),
+        # What it has forked has a copy of its memory.
+        Change(code, 2),
+    ]
+
+
+def test_another_program_has_no_threads() -> None:
+    trace = Trace()
+    first = trace.fork(2, 3, THREAD | VM)
+    other = trace.execute(2)
+    trace.map(2, 5, 2)
+    again = trace.fork(2, 4, THREAD | VM)
+    trace.end(2)
+    trace.map(2, 5, 2)
+    assert list(changes(trace.records)) == [
+        Change(first, 2),
+        Change(other, 2, looked_at=False),
+        Change(again, 2),
+    ]
+
+
+def test_memory_that_processes_share() -> None:
+    trace = Trace()
+    trace.map(2, 1, 1)
+    trace.map(2, 3, 2)
+    shared = trace.map(2, 3, 1)
+    trace.map(2, 3, 1, value=-12)
+    child = trace.fork(2, 3)
+    assert list(changes(trace.records)) == [
+        Change(shared, 2, shared=(0x7000_0000, 0x7000_1000)),
+        Change(child, 3),
+    ]
+
+
+def mapped(start: int, end: int, path: str | None, *, is_input: bool = True) -> Mapped:
+    inode = hash(path) if path else 0
+    return Mapped(
+        start=start,
+        end=end,
+        offset=0,
+        access="rw-p",
+        path=path,
+        inode=inode,
+        is_input=is_input and path is not None,
+    )
+
+
+def test_what_is_not_the_programs_own() -> None:
+    layout = ProcessLayout(
+        executable="/nix/store/python",
+        auxv=b"",
+        mapped=(
+            mapped(0x1000, 0x2000, "/nix/store/python"),
+            mapped(0x2000, 0x3000, None),
+            mapped(0x4000, 0x5000, "/build/own.so", is_input=False),
+            mapped(0x5000, 0x6000, "/nix/store/libc.so"),
+            mapped(0x7000, 0x8000, "/nix/store/libc.so"),
+            mapped(0x8000, 0x9000, None),
+            mapped(0x9000, 0xA000, None),
+            mapped(0xA000, 0xB000, "/nix/store/ld.so"),
+            mapped(0xC000, 0xD000, None),
+        ),
+    )
+    assert foreign(layout) == [(0x5000, 0x9000), (0xA000, 0xB000)]
