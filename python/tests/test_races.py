@@ -5,11 +5,17 @@ import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pytest
 
+from rewind.cli.commands import races as command
+from rewind.cli.runs import Run
+from rewind.formats.schedule import Position
 from rewind.formats.trace import Enter, Exec, Exit, Fork, Record, TaskEnd
 from rewind.inspect.answers import (
+    Frame,
     KernelPlaces,
     Mapped,
     MessagePlace,
@@ -17,7 +23,7 @@ from rewind.inspect.answers import (
     SyncPlaces,
 )
 from rewind.replay import races
-from rewind.replay.races import Analyser, Change, Pair, RacesError, Side, changes, foreign
+from rewind.replay.races import Analyser, Change, Found, Pair, RacesError, Side, changes, foreign
 
 PLACES = KernelPlaces(
     current_task=1, switch_to=2, switch_to_size=3, page_fault=4, pid_offset=5, tgid_offset=6
@@ -265,3 +271,94 @@ def test_what_is_not_the_programs_own() -> None:
         ),
     )
     assert foreign(layout) == [(0x5000, 0x9000), (0xA000, 0xB000)]
+
+
+# --- what is said
+
+
+@attrs.define
+class Looker:
+    """Stands for what stops the machine at accesses; *frames* says where an instruction is."""
+
+    frames: dict[int, Frame]
+    lined: set[str | None] = attrs.Factory(set)
+    asked: int = 0
+
+    def pair(self, pair: Pair) -> Any:
+        self.asked += 1
+        sides = []
+        for side in (pair.a, pair.b):
+            frame = self.frames[side.pc]
+            if frame.line:
+                self.lined.add(frame.module)
+            where = command._Where([frame], None)
+            sides.append(command._Access(side, Position(side.time, 1), 5, side.tid, where))
+        return command._Shown(pair.kind, pair.address, "balance", pair.count, *sides)
+
+
+def pair(kind: str, a: int, b: int, address: int = 0x4000, count: int = 1) -> Pair:
+    first = Side(10, a, 50, 6, write=False, locked=False, update=False, size=8)
+    second = Side(20, b, 50, 7, write=True, locked=False, update=False, size=8)
+    return Pair(kind, address, count, first, second)
+
+
+def line(number: int, *, own: bool = True, module: str = "/bin/bank") -> Frame:
+    return Frame(1, function="deposit", file="/b/bank.c", line=number, own=own, module=module)
+
+
+def answered(pairs: list[Pair], looker: Looker, *, everything: bool = False) -> Any:
+    run = Run(Path("/nix/store/aaaabbbb-rewind-run-bank"), "aaaabbbb", "bank")
+    made = command._Answer(run, Found(processes={50: 5}), pairs)
+    made.take(looker, everything)
+    return made
+
+
+def test_what_is_the_same_to_who_reads_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    looker = Looker({1: line(24), 2: line(24), 3: line(30)})
+    pairs = [pair("unordered", 1, 3, count=2), pair("unordered", 2, 3), pair("ordered", 1, 3)]
+    answer = answered(pairs, looker)
+    assert answer.unordered
+    answer.say(False)
+    assert capsys.readouterr().out.splitlines() == [
+        "unordered: balance at 0x4000, 3 times",
+        "  10+1  5/6 reads, in deposit (bank.c:24)",
+        "  20+1  5/7 writes, in deposit (bank.c:30)",
+        "",
+        "1 pair that nothing orders",
+        "with --all: 1 ordered",
+        "rewind where aaaabbbb 10+1",
+    ]
+
+
+def test_a_statically_linked_library_is_not_the_program(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    library = Frame(1, function="start_thread", own=True, module="/bin/bank")
+    looker = Looker({1: library, 2: line(24)})
+    pairs = [pair("unordered", 1, 1), pair("atomics", 2, 2)]
+    answer = answered(pairs, looker)
+    assert not answer.unordered
+    assert answer.data()["not_shown"]["libraries"] == 1
+    answer.say(False)
+    assert "0 pairs that nothing orders" in capsys.readouterr().out
+    # Of a program without debug information all is the program's.
+    assert answered(pairs[:1], looker=Looker({1: library})).unordered
+    assert answered(pairs, looker, everything=True).unordered
+
+
+def test_not_more_than_can_be_read() -> None:
+    looker = Looker({number: line(number) for number in range(1, 100)})
+    pairs = [pair("unordered", number, 1) for number in range(1, 50)]
+    answer = answered(pairs, looker)
+    assert looker.asked == len(answer.data()["pairs"]) == command.SHOWN
+    assert answer.data()["not_shown"]["more"] == 49 - command.SHOWN
+    assert len(answered(pairs, looker, everything=True).data()["pairs"]) == 49
+
+
+def test_what_was_lost_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    run = Run(Path("/nix/store/aaaabbbb-rewind-run-bank"), "aaaabbbb", "bank")
+    answer = command._Answer(run, Found(processes={50: 5}, lost_threads=1234), [])
+    answer.say(False)
+    said = capsys.readouterr()
+    assert said.out == "0 pairs that nothing orders\n"
+    assert said.err == ("rewind: 1,234 turns were not looked at: there are too many threads\n")

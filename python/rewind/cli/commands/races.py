@@ -262,23 +262,24 @@ class _Answer:
     def take(self, looker: _Looker, everything: bool) -> None:
         """Find out about the pairs that are to be shown."""
         groups: dict[tuple[object, ...], _Shown] = {}
+
+        def is_shown(one: _Shown) -> bool:
+            return everything or all(side.where.is_program(looker.lined) for side in (one.a, one.b))
+
         for pair in self._pairs:
             if not everything and pair.kind not in ("unordered", "atomics"):
                 self._others[pair.kind] += 1
                 continue
-            if not everything and len(groups) >= SHOWN:
+            if not everything and sum(map(is_shown, groups.values())) >= SHOWN:
                 self._left += 1
                 continue
             one = looker.pair(pair)
             group = groups.setdefault(one.key, one)
             if group is not one:
                 group.times += one.times
-        for one in groups.values():
-            sides = (one.a.where, one.b.where)
-            if everything or all(where.is_program(looker.lined) for where in sides):
-                self._shown.append(one)
-            else:
-                self._libraries += 1
+        # Which files have lines is known now.
+        self._shown = [one for one in groups.values() if is_shown(one)]
+        self._libraries = len(groups) - len(self._shown)
 
     def say(self, stacks: bool) -> None:
         """Say it to a person."""
