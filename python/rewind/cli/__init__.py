@@ -32,6 +32,8 @@ _COMMANDS = {
     "replay": "Make a run again, and compare.",
     "compare": "Where two runs part.",
     "fork": "Another run, perturbed at a position of one.",
+    "export": "A run as a file.",
+    "import": "A run from a file.",
     "bookmark": "Notes at positions of a run.",
     "hook": "What Nix has built, recorded or checked afterwards.",
     "gc": "Remove what nobody looks at any more.",

@@ -48,7 +48,9 @@ def roots() -> list[Root]:
 
 
 def looked_at(run: Run) -> None:
-    """Somebody has looked at *run*, which is in the store: from now on it is kept again."""
+    """Somebody has looked at *run*: from now on it is kept again, if it is the store's."""
+    if run.imported:
+        return
     link = places.roots() / run.path.name
     now = time.time()
     try:

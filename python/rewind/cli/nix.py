@@ -10,10 +10,11 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import attrs
 
@@ -112,6 +113,37 @@ def run(program: str, *arguments: str) -> str:
     if process.returncode:
         raise NixFailure(_sentence(err), _position(err))
     return out
+
+
+@contextmanager
+def stream(program: str, *arguments: str) -> Iterator[BinaryIO]:
+    """What *program* writes to stdout, as it comes; it is all read when the ``with`` ends.
+
+    :raises NixFailure: if it fails.
+    """
+    with tempfile.TemporaryFile() as said:
+        try:
+            process = subprocess.Popen(
+                [program, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=said,
+            )
+        except FileNotFoundError:
+            raise Missing(f"there is no {program} on PATH") from None
+        try:
+            assert process.stdout is not None
+            with process.stdout as output:
+                yield cast(BinaryIO, output)
+            process.wait()
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        if process.returncode:
+            said.seek(0)
+            text = said.read().decode(errors="backslashreplace")
+            raise NixFailure(_sentence(text), _position(text))
 
 
 def nix(*arguments: str) -> str:
@@ -214,6 +246,13 @@ def path_info(paths: Sequence[Path]) -> dict[Path, PathInfo]:
     }
 
 
+def info(paths: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """What Nix tells of *paths*, which are valid, as it gives it; by path."""
+    data = json.loads(nix("path-info", "--json", *paths))
+    entries = data.items() if isinstance(data, dict) else ((entry["path"], entry) for entry in data)
+    return {str(STORE / Path(name).name): entry for name, entry in entries}
+
+
 def deriver(path: Path) -> Path | None:
     """The derivation that made *path*, if the store knows it and still has it.
 
@@ -238,6 +277,33 @@ def closure(roots: Sequence[Path]) -> list[dict[str, Any]]:
         }
         for name, entry in sorted(entries, key=lambda item: Path(item[0]).name)
     ]
+
+
+def add_roots(paths: Sequence[Path], link: Path) -> None:
+    """Have links LINK, LINK-1, … to *paths*, which are there, and are kept as long as these are."""
+    # Of a .drv without ^* this is the file itself, and nothing is built.
+    nix("build", "--out-link", str(link), *map(str, paths))
+
+
+def copy_from(cache: Path, paths: Sequence[Path]) -> None:
+    """Add *paths*, with all they refer to, from the binary cache in the directory *cache*.
+
+    Nobody has signed them; Nix compares each with the hash that the cache says.
+
+    :raises NixFailure: if Nix does not take them.
+    """
+    nix("copy", "--from", f"file://{cache}", "--no-check-sigs", *map(str, paths))
+
+
+def prefetch(url: str, digest: str | None) -> tuple[str, Path]:
+    """Have the file at *url* in the store: its SHA-256, as Nix writes it, and where it is.
+
+    :param digest: what that has to be.
+    :raises NixFailure: if it can't be had, or is another one.
+    """
+    given = [digest] if digest else []
+    found = run("nix-prefetch-url", "--print-path", "--type", "sha256", url, *given).split()
+    return found[-2], Path(found[-1])
 
 
 def add_root(path: Path, link: Path) -> None:

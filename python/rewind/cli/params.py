@@ -36,7 +36,7 @@ class RunType(click.ParamType):
         from rewind.cli import runs
 
         try:
-            known = [*runs.scan(), *runs.unbuilt()]
+            known = [*runs.scan(), *runs.imported(), *runs.unbuilt()]
         except Failure:
             return []
         items = [CompletionItem(run.short, help=run.name) for run in known]

@@ -41,6 +41,11 @@ def known() -> Path:
     return _state() / "known"
 
 
+def imported() -> Path:
+    """The directory with the runs that were imported; it need not be there."""
+    return _state() / "imported"
+
+
 def bookmarks() -> Path:
     """The directory with the bookmarks of runs; it need not be there."""
     return _state() / "bookmarks"

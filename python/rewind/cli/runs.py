@@ -47,6 +47,16 @@ class Run:
         return self.path / "trace"
 
     @property
+    def imported(self) -> bool:
+        """Whether it came by ``rewind import``, and is no path of the store."""
+        return self.path.parent == places.imported()
+
+    @property
+    def store_path(self) -> Path:
+        """What its path in the store is, or would be."""
+        return nix.STORE / f"{self.hash}-rewind-run-{self.name}"
+
+    @property
     def log(self) -> Path:
         """Its log's file."""
         return self.path / "log"
@@ -66,6 +76,7 @@ def summary(run: Run, manifest: Manifest | None) -> dict[str, Any]:
         "path": str(run.path),
         "name": run.name,
         "built": manifest is not None,
+        "imported": run.imported,
         "outcome": attrs.asdict(manifest.outcome) if manifest else None,
         "steps": manifest.steps if manifest else None,
         "guest_time": manifest.guest_time if manifest else None,
@@ -148,6 +159,22 @@ def scan(text: str | None = None) -> list[Run]:
     return [run for run in found if run is not None]
 
 
+def imported() -> list[Run]:
+    """The runs that were imported, and are not in the store, the latest to come first."""
+    try:
+        entries = [entry for entry in places.imported().iterdir() if not entry.is_symlink()]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise Failure(f"{places.imported()}: {error.strerror}") from None
+    found = []
+    for entry in entries:
+        run = from_path(entry)
+        if run is not None and from_path(run.store_path) is None:
+            found.append(attrs.evolve(run, registered=int(entry.stat().st_mtime)))
+    return sorted(found, key=lambda run: (-run.registered, run.path))
+
+
 def newest_first() -> list[Run]:
     """All runs that are valid in the store, the latest to come first."""
     known = scan()
@@ -156,6 +183,14 @@ def newest_first() -> list[Run]:
         attrs.evolve(run, registered=info[run.path].registered) for run in known if run.path in info
     ]
     return sorted(runs, key=lambda run: (-run.registered, run.path))
+
+
+def _everything() -> list[Run]:
+    return [*_newest([*newest_first(), *imported()]), *unbuilt()]
+
+
+def _newest(found: list[Run]) -> list[Run]:
+    return sorted(found, key=lambda run: (-run.registered, run.path))
 
 
 def find(text: str) -> Run:
@@ -171,12 +206,15 @@ def find(text: str) -> Run:
         return _at(text)
     if text.startswith("@"):
         return _nth(text)
-    known = [*scan(text), *unbuilt()]
+    here = imported()
+    # What was imported is there, and what is only known is not.
+    there = {run.hash for run in here}
+    known = [*scan(text), *here, *(run for run in unbuilt() if run.hash not in there)]
     named = [run for run in known if run.name == text]
     candidates = named or [run for run in known if run.hash.startswith(text)]
     if len(candidates) > 1:
         paths = {run.path for run in candidates}
-        candidates = [run for run in (*newest_first(), *unbuilt()) if run.path in paths]
+        candidates = [run for run in _everything() if run.path in paths]
     match candidates:
         case [run]:
             return run
@@ -216,7 +254,7 @@ def _nth(text: str) -> Run:
     digits = text[1:] or "1"
     if not (digits.isascii() and digits.isdigit() and 0 < int(digits) < 10**9):
         raise Failure(f"{text} is no run: @ is the newest, @2 the one before, and so on")
-    runs = newest_first()
+    runs = _newest([*newest_first(), *imported()])
     if not runs:
         raise Failure("there are no runs yet: rewind nix makes one")
     if int(digits) > len(runs):

@@ -1,6 +1,6 @@
 """A thread's stack, as a person reads it: the innermost frame with its source, and its callers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -74,6 +74,18 @@ def stack_of(
     return Stack(frames, shown, _excerpt(machine, frames[shown], outside))
 
 
+def kept_stack(
+    frames: Sequence[Frame], sources: Mapping[str, str], number: int | None = None
+) -> Stack:
+    """The stack of a thread that was looked at when its run was exported.
+
+    :param sources: the source files that there are, by path.
+    """
+    shown = _frame(frames, number)
+    text = sources.get(frames[shown].file or "")
+    return Stack(frames, shown, None if text is None else _around(text, frames[shown]))
+
+
 def say_stack(stack: Stack, count: int | None = None) -> None:
     """Write *stack*.
 
@@ -125,9 +137,14 @@ def _excerpt(machine: Inspector, frame: Frame, outside: DebugInfo) -> Excerpt | 
         text = outside.source(frame)
     except InspectError:
         return None
-    if text is None:
+    return None if text is None else _around(text.decode(errors="replace"), frame)
+
+
+def _around(text: str, frame: Frame) -> Excerpt | None:
+    """The lines of *text* around *frame*'s, if it has that many."""
+    if frame.line is None or frame.line < 1:
         return None
-    lines = text.decode(errors="replace").removesuffix("\n").split("\n")
+    lines = text.removesuffix("\n").split("\n")
     first = max(frame.line - AROUND, 1)
     found = lines[first - 1 : frame.line + AROUND]
     return Excerpt(first, tuple(found)) if frame.line <= len(lines) else None

@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 
 from rewind.cli import drv as drvs
-from rewind.cli import nix, places
+from rewind.cli import imported, nix, places
 from rewind.cli.drv import Derivation
 from rewind.cli.errors import Failure
 from rewind.cli.nix import NixFailure
@@ -126,10 +126,9 @@ def opened(run: Run) -> Iterator[Opened]:
     """
     # The inspector takes the longest to be ready.
     with _failures(), Inspector() as inspector:
-        request = _request(drvs.read(_derivation(run)))
-        settings = Settings.load(request.settings)
+        request = _request(drvs.read(derivation_of(run)))
         # Nix is asked for it while the machine starts.
-        kernel = _Kernel(lambda: _vmlinux(settings), inspector.load)
+        kernel = _Kernel(lambda: vmlinux_of(request.settings), inspector.load)
         with _timeline(run, request) as timeline:
             yield Opened(request, timeline, inspector, kernel)
 
@@ -141,7 +140,7 @@ def timeline_of(run: Run) -> Iterator[tuple[RunRequest, Timeline]]:
     :raises Failure: if that can't be done, also for what is done in the ``with``.
     """
     with _failures():
-        request = _request(drvs.read(_derivation(run)))
+        request = _request(drvs.read(derivation_of(run)))
         with _timeline(run, request) as timeline:
             yield request, timeline
 
@@ -182,8 +181,13 @@ def stopped(
         yield inspector
 
 
-def _derivation(run: Run) -> Path:
-    """What makes *run*: mostly it is there."""
+def derivation_of(run: Run) -> Path:
+    """What makes *run*: mostly it is there.
+
+    :raises Failure: if it can't be had.
+    """
+    if run.imported:
+        return imported.derivation(run)
     found = nix.deriver(run.path)
     if found is None:
         from rewind.cli.commands.replay import derivation
@@ -225,11 +229,14 @@ def _inputs(drv: Derivation) -> list[str]:
     return [f"{path}!{','.join(names)}" for path, names in drv.input_drvs.items()]
 
 
-def _vmlinux(settings: Settings) -> Path:
-    """vmlinux with the DWARF of the machine's kernel: the output `dev` of its derivation.
+def vmlinux_of(machine: Path) -> Path:
+    """vmlinux with the DWARF of the kernel of the machine with the settings in the file *machine*.
+
+    It is in the output `dev` of the kernel's derivation.
 
     :raises Failure: if it can't be had.
     """
+    settings = Settings.load(machine)
     kernel = nix.STORE / settings.kernel.relative_to(nix.STORE).parts[0]
     drv = nix.deriver(kernel)
     if drv is None:

@@ -48,7 +48,7 @@ def command(
     options = attrs.evolve(Options.of(manifest), schedule=ordered((*manifest.schedule, added)))
     job = recording.job_of(manifest)
     same = recording.instantiate(job, Options.of(manifest))
-    if same.out != run.path:
+    if same.out != run.store_path:
         raise Failure(
             f"another version of rewind made this run, and what this one makes would be no fork of"
             f" it: rewind nix {manifest.drv} records it again"

@@ -41,6 +41,13 @@ class _Row:
             "registered": self.run.registered,
         }
 
+    @property
+    def recorded(self) -> str:
+        """When it came to be there, and how if it is not the store's."""
+        if self.manifest is None:
+            return ""
+        return _date(self.run.registered) + (", imported" if self.run.imported else "")
+
     def columns(self) -> tuple[str, ...]:
         manifest = self.manifest
         return (
@@ -50,7 +57,7 @@ class _Row:
             f"{manifest.steps:,}" if manifest else "",
             duration(manifest.guest_time) if manifest else "",
             str(self.perturbations or ""),
-            _date(self.run.registered) if manifest else "",
+            self.recorded,
         )
 
 
@@ -66,8 +73,11 @@ def command(roots: bool, as_json: bool) -> None:
         _roots(as_json)
         return
     rows = []
+    here = runs.imported()
+    there = {run.hash for run in here}
+    unbuilt = [run for run in runs.unbuilt() if run.hash not in there]
     for run in sorted(
-        (*runs.newest_first(), *runs.unbuilt()), key=lambda run: (-run.registered, run.path)
+        (*runs.newest_first(), *here, *unbuilt), key=lambda run: (-run.registered, run.path)
     ):
         try:
             rows.append(_Row.of(run))

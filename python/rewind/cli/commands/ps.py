@@ -75,15 +75,21 @@ def command(run: Run, position: Position | None, every: bool, as_json: bool) -> 
 def _from_machine(run: Run, position: Position, as_json: bool) -> None:
     """The threads at *position*, by the kernel's own structures."""
     # Most calls of this command do without.
+    from rewind.cli import imported
     from rewind.cli.standing import named, state
     from rewind.cli.stopped import stopped
 
     with TraceReader(run.trace) as reader:
         check_position(reader, position)
-        with stopped(run, position) as machine:
-            # While the kernel's debug information is being loaded.
+        why = imported.why_not(run)
+        if why is not None:
+            tasks = [one.task for one in imported.whole(run, position, why)]
             started = commands(reader, step_range(reader, None, position)[1])
-            tasks = [named(machine, task) for task in machine.tasks()]
+        else:
+            with stopped(run, position) as machine:
+                # While the kernel's debug information is being loaded.
+                started = commands(reader, step_range(reader, None, position)[1])
+                tasks = [named(machine, task) for task in machine.tasks()]
     if as_json:
         say_json([{**task.to_data(), "command": started.get(task.pid)} for task in tasks])
         return

@@ -8,13 +8,14 @@ import click
 
 from rewind.analysis.difference import first_difference
 from rewind.analysis.excerpt import line
-from rewind.cli import nix, params, recording
+from rewind.cli import drv as drvs
+from rewind.cli import imported, nix, params, recording
 from rewind.cli.commands.events import as_data
 from rewind.cli.errors import Failure
 from rewind.cli.nix import BuildFailure
 from rewind.cli.output import count, say, say_json
 from rewind.cli.progress import watch
-from rewind.cli.recording import Options
+from rewind.cli.recording import Options, Recording
 from rewind.cli.runs import Run
 from rewind.formats.trace import TraceReader
 
@@ -26,6 +27,8 @@ def derivation(run: Run) -> Path:
 
     :raises Failure: if it cannot be had, or this rewind makes another run of the same job.
     """
+    if run.imported:
+        return imported.derivation(run)
     deriver = nix.path_info([run.path])[run.path].deriver
     if deriver is not None and nix.valid([deriver]):
         return deriver
@@ -47,6 +50,8 @@ def command(run: Run, as_json: bool) -> int:
 
     If they are not, the exit status is 1, and the first record that differs is shown.
     """
+    if run.imported:
+        return _build(run, as_json)
     if not nix.valid([run.path]):
         raise Failure(f"{run.path} is not a valid path of the store")
     drv = derivation(run)
@@ -58,8 +63,30 @@ def command(run: Run, as_json: bool) -> int:
         again = Path(f"{run.path}.check")
         if f"'{run.path}' differs from '{again}'" not in error.log:
             raise
-        return _differs(run, again, as_json)
+        return _differs(run, again, _files(run, again), as_json)
+    return _same(run, time.monotonic() - begin, as_json)
+
+
+def _build(run: Run, as_json: bool) -> int:
+    """Make *run*, which was imported, in the store, where it was not; and compare."""
+    made = Recording.of(drvs.read(derivation(run)))
+    begin = time.monotonic()
+    recording.record(run.name, made)
     host_time = time.monotonic() - begin
+    files = _files(run, made.out)
+    if files:
+        return _differs(run, made.out, files, as_json)
+    return _same(run, host_time, as_json)
+
+
+def _files(run: Run, again: Path) -> list[str]:
+    """Those of the files of *run* that are others in *again*."""
+    return [
+        name for name in _FILES if not filecmp.cmp(run.path / name, again / name, shallow=False)
+    ]
+
+
+def _same(run: Run, host_time: float, as_json: bool) -> int:
     steps = run.manifest().steps
     if as_json:
         say_json(
@@ -70,10 +97,7 @@ def command(run: Run, as_json: bool) -> int:
     return 0
 
 
-def _differs(run: Run, again: Path, as_json: bool) -> int:
-    files = [
-        name for name in _FILES if not filecmp.cmp(run.path / name, again / name, shallow=False)
-    ]
+def _differs(run: Run, again: Path, files: list[str], as_json: bool) -> int:
     with TraceReader(run.trace) as first, TraceReader(again / "trace") as second:
         found = first_difference(first, second)
         if as_json:

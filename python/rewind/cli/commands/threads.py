@@ -18,6 +18,7 @@ from rewind.cli.output import console, count, say, say_json, span
 from rewind.cli.runs import Run
 from rewind.formats.schedule import Position
 from rewind.formats.trace import Perturbed, TraceReader
+from rewind.inspect.answers import Task
 
 MOST_LANES = 40
 _MOST_PERTURBATIONS = 20
@@ -113,28 +114,40 @@ def command(
 def _standing(run: Run, position: Position, programs: Sequence[str], as_json: bool) -> None:
     """What the threads do at *position*."""
     # Most calls of this command do without.
-    from rewind.cli.standing import say_threads, threads
+    from rewind.cli import imported
+    from rewind.cli.standing import Standing, say_threads, threads
     from rewind.cli.stopped import stopped
 
     with TraceReader(run.trace) as reader:
         check_position(reader, position)
-    with stopped(run, position) as machine:
-        tasks = machine.tasks()
-        if programs:
-            # A process is called as its first thread is.
-            names = {task.pid: task.name for task in tasks if task.tid == task.pid}
-            tasks = [
-                task
-                for task in tasks
-                if not {str(task.pid), task.name, names.get(task.pid)}.isdisjoint(programs)
-            ]
-            if not tasks:
-                raise Failure(f"there are no threads of {' or '.join(programs)} at {position}")
-        standing = threads(machine, tasks)
+    why = imported.why_not(run)
+    if why is not None:
+        kept = imported.whole(run, position, why)
+        tasks = _of(programs, [one.task for one in kept], position)
+        standing = [Standing(one.task, one.frames, one.why) for one in kept if one.task in tasks]
+    else:
+        with stopped(run, position) as machine:
+            standing = threads(machine, _of(programs, machine.tasks(), position))
     if as_json:
         say_json({"position": str(position), "threads": [one.to_data() for one in standing]})
     else:
         say_threads(standing)
+
+
+def _of(programs: Sequence[str], tasks: Sequence[Task], position: Position) -> Sequence[Task]:
+    """Those of *tasks* that are of *programs*, if some are named."""
+    if not programs:
+        return tasks
+    # A process is called as its first thread is.
+    names = {task.pid: task.name for task in tasks if task.tid == task.pid}
+    found = [
+        task
+        for task in tasks
+        if not {str(task.pid), task.name, names.get(task.pid)}.isdisjoint(programs)
+    ]
+    if not found:
+        raise Failure(f"there are no threads of {' or '.join(programs)} at {position}")
+    return found
 
 
 def _is_of(lane: Lane, programs: Sequence[str]) -> bool:

@@ -5,14 +5,15 @@ from collections.abc import Sequence
 import click
 
 from rewind.analysis.render import plain
-from rewind.cli import debuginfo, params
+from rewind.cli import debuginfo, imported, params
 from rewind.cli.commands.events import check_position
 from rewind.cli.errors import Failure
+from rewind.cli.imported import NotThere
 from rewind.cli.output import say, say_json
 from rewind.cli.params import Whole
 from rewind.cli.runs import Run
-from rewind.cli.stacks import say_stack, stack_of
-from rewind.cli.standing import named, say_threads, state, threads
+from rewind.cli.stacks import kept_stack, say_stack, stack_of
+from rewind.cli.standing import Standing, named, say_threads, state, threads
 from rewind.cli.stopped import stopped
 from rewind.formats.schedule import Position
 from rewind.formats.trace import TraceReader
@@ -47,6 +48,10 @@ def command(
     """
     with TraceReader(run.trace) as reader:
         check_position(reader, position)
+    why = imported.why_not(run)
+    if why is not None:
+        _from_file(run, position, tid, count, number, as_json, why)
+        return
     with (
         debuginfo.known() as outside,
         stopped(run, position, debug_directories=outside.directories) as machine,
@@ -69,6 +74,36 @@ def command(
         say_json({"position": str(position), **chosen.to_data(), **stack.to_data()})
         return
     say(_head(chosen, position))
+    say_stack(stack, count)
+
+
+def _from_file(
+    run: Run,
+    position: Position,
+    tid: int | None,
+    count: int | None,
+    number: int | None,
+    as_json: bool,
+    why: NotThere,
+) -> None:
+    """The same by what the file says that *run* was imported from."""
+    answer = imported.at(run, position, tid, why)
+    if tid is None and not any(one.task.state == "runs" for one in answer.threads):
+        standing = [Standing(one.task, one.frames, one.why) for one in answer.threads]
+        if as_json:
+            say_json({"position": str(position), "threads": [one.to_data() for one in standing]})
+        else:
+            say(f"no thread of the job has the CPU at step {position}")
+            say_threads(standing)
+        return
+    (thread,) = answer.threads
+    if not thread.frames:
+        raise Failure(thread.why or f"thread {thread.task.tid} is in no program")
+    stack = kept_stack(thread.frames, imported.sources(run), number)
+    if as_json:
+        say_json({"position": str(position), **thread.task.to_data(), **stack.to_data()})
+        return
+    say(_head(thread.task, position))
     say_stack(stack, count)
 
 
