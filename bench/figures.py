@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
-from bench import debug, look, search, store, watch
+from bench import debug, look, search, store, travel, watch
 from bench.commands import Checkout, copy_tracked
 from bench.cost import CommandError, Cost, Costs, by_turns, run, say, several
 from bench.recorder import Run
@@ -266,4 +266,5 @@ PARTS: dict[str, Callable[[int], Iterable[Figure]]] = {
     "look": look.measure,
     "gdb": debug.measure,
     "watch": watch.measure,
+    "travel": travel.measure,
 }
