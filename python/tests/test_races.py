@@ -23,7 +23,17 @@ from rewind.inspect.answers import (
     SyncPlaces,
 )
 from rewind.replay import races
-from rewind.replay.races import Analyser, Change, Found, Pair, RacesError, Side, changes, foreign
+from rewind.replay.races import (
+    Analyser,
+    Change,
+    Found,
+    Images,
+    Pair,
+    RacesError,
+    Side,
+    changes,
+    images,
+)
 
 PLACES = KernelPlaces(
     current_task=1, switch_to=2, switch_to_size=3, page_fault=4, pid_offset=5, tgid_offset=6
@@ -114,17 +124,19 @@ def test_the_plugin_knows_the_kernel(analyser: Analyser) -> None:
 def test_what_to_look_at(analyser: Analyser) -> None:
     plugin = Plugin(analyser)
     (before,) = plugin.read("generation", "<Q")
-    analyser.look_at({50: [(1, 2), (3, 4)], 60: []}, [(5, 6)])
+    one = Images(own=((7, 8),), foreign=((1, 2), (3, 4)))
+    analyser.look_at({50: one, 60: Images()}, [(5, 6)])
     assert plugin.read("generation", "<Q") == (before + 1,)
-    assert plugin.read("processes", "<3I") == (2, 2, 1)
+    assert plugin.read("processes", "<4I") == (2, 2, 1, 1)
     assert plugin.read("process", "<2I") == (50, 60)
     assert plugin.read("foreign_range", "<QQIIQQI") == (1, 2, 50, 0, 3, 4, 50)
+    assert plugin.read("image_range", "<QQI") == (7, 8, 50)
     assert plugin.read("shared_range", "<QQ") == (5, 6)
 
 
 def test_too_much(analyser: Analyser) -> None:
     with pytest.raises(RacesError, match=r"257 processes are too many to look at; 256 can be"):
-        analyser.look_at({number: [] for number in range(257)}, [])
+        analyser.look_at({number: Images() for number in range(257)}, [])
 
 
 def test_pairs_that_nothing_orders_come_first(analyser: Analyser) -> None:
@@ -254,7 +266,7 @@ def mapped(start: int, end: int, path: str | None, *, is_input: bool = True) -> 
     )
 
 
-def test_what_is_not_the_programs_own() -> None:
+def test_what_is_the_programs_own() -> None:
     layout = ProcessLayout(
         executable="/nix/store/python",
         auxv=b"",
@@ -270,7 +282,10 @@ def test_what_is_not_the_programs_own() -> None:
             mapped(0xC000, 0xD000, None),
         ),
     )
-    assert foreign(layout) == [(0x5000, 0x9000), (0xA000, 0xB000)]
+    assert images(layout) == Images(
+        own=((0x1000, 0x3000), (0x4000, 0x5000)),
+        foreign=((0x5000, 0x9000), (0xA000, 0xB000)),
+    )
 
 
 # --- what is said

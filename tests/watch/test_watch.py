@@ -21,7 +21,7 @@ from rewind.inspect.machine import Machine
 from rewind.machine import MachineError
 from rewind.recorder.request import RunRequest, attributes
 from rewind.replay.cache import Cache
-from rewind.replay.races import Analyser, changes
+from rewind.replay.races import Analyser, Images, changes
 from rewind.replay.timeline import Replayed, Timeline
 from rewind.replay.watch import HITS_MAX, Access, Hit, Watch, Watcher
 
@@ -260,7 +260,7 @@ def test_the_analysis_changes_nothing(run: Run, tmp_path: Path) -> None:
             for _ in stops:
                 replayed.stopped()
                 with Machine(kernel, replayed.memory, replayed.registers()) as machine:
-                    processes = {task.process: () for task in machine.tasks()}
+                    processes = {task.process: Images() for task in machine.tasks()}
                 analyser.look_at(processes, [(0, 1 << 47)])
                 replayed.monitor.execute("cont")
             replayed.machine.process.wait()

@@ -16,9 +16,11 @@
  * Memory is known by its physical address, so that it is the same to all who
  * share it. For each 8 bytes that were touched there are the last RECORDS
  * accesses that differ; a page that the kernel clears or copies into is a new
- * one. Of each thread there are two vector clocks: what is before it because
+ * one. Of each thread there are vector clocks: what is before it because
  * it was started, woken or joined, or got a message ("strong"), and what is
- * before it by atomic accesses to the same word besides ("weak").
+ * before it by atomic accesses to the same word besides ("weak"). Words of
+ * libraries' own count for neither. A third clock, of which their locks are a
+ * part ("heap"), is for memory that an allocator may have handed on.
  *
  * A lock is known by what is done: a thread changes a word by a locked
  * instruction and undoes that change later, by whatever store. What it does in
@@ -67,6 +69,7 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 #define PAGE_BITS       12
 #define PAGE_WORDS      512
 #define DIRECT_MAP      0xffff888000000000ull
+#define MAIN_STACK      0x7fffff000000ull
 #define STACK_KEPT      (64 << 10)
 #define DESCRIPTOR      0x1000  /* of a thread, from its thread pointer on */
 
@@ -127,7 +130,7 @@ typedef struct {
 
     /* what is looked at */
     uint64_t generation;        /* another one for each set of it */
-    uint32_t processes, foreign, shared, reserved;
+    uint32_t processes, foreign, images, shared;
 
     /* written here */
     uint64_t taken;             /* the generation that was taken up */
@@ -138,6 +141,7 @@ typedef struct {
 
     uint32_t process[PROCESSES];
     Range foreign_range[RANGES];    /* code that is none of the program's */
+    Range image_range[RANGES];      /* the program's own files */
     Range shared_range[RANGES];     /* memory that processes share */
     Pair pair[PAIRS];
 } Control;
@@ -158,7 +162,7 @@ typedef struct {
     uint32_t number;            /* from 1 on */
     bool foreign;               /* it orders nothing of the program's */
     bool lock;                  /* what was done to it was undone */
-    uint32_t clock[THREADS];
+    uint32_t weak[THREADS], heap[THREADS];
 } Atom;
 
 typedef struct {
@@ -171,8 +175,9 @@ typedef struct {
     uint64_t task;
     uint32_t pid, tgid;
     uint32_t slot;
+    uint16_t process;           /* in process_numbers */
     bool ended;
-    uint32_t strong[THREADS], weak[THREADS];
+    uint32_t strong[THREADS], weak[THREADS], heap[THREADS];
     uint64_t child_tid;         /* what the kernel clears at its end */
     Atom *waiting;              /* for another's release, in a futex call */
     Atom *last;                 /* that it has looked at, ... */
@@ -188,10 +193,10 @@ typedef struct {
 typedef struct {
     uint64_t pc;
     int64_t time;
-    uint32_t pid, tgid;
-    uint32_t strong, weak;
+    uint32_t pid;
+    uint32_t strong, weak, heap;
     uint32_t atom[NOTED], section[NOTED];
-    uint16_t slot;
+    uint16_t slot, process;
     uint8_t mask, flags, sync, size;
 } Record;
 
@@ -213,6 +218,7 @@ typedef struct {
 
 static Thread *threads[THREADS];
 static uint32_t slots;          /* that have been used */
+static GArray *process_numbers; /* tgids of all that were ever looked at */
 static Thread *current;         /* if it is one that is looked at */
 static uint64_t current_task;
 
@@ -296,10 +302,28 @@ static void forget_ended(Thread *thread)
     }
 }
 
+/* The number of a process in process_numbers, or -1 if there is no room. */
+static int number_process(uint32_t tgid)
+{
+    guint i;
+
+    for (i = process_numbers->len; i > 0; i--) {
+        if (g_array_index(process_numbers, uint32_t, i - 1) == tgid) {
+            return i - 1;
+        }
+    }
+    if (process_numbers->len > UINT16_MAX) {
+        return -1;
+    }
+    g_array_append_val(process_numbers, tgid);
+    return process_numbers->len - 1;
+}
+
 static Thread *get_thread(uint64_t task, bool make)
 {
     uint32_t pid = 0, tgid = 0, slot, clock = 0;
     Thread *thread;
+    int process;
 
     if (!rewind_read(task + control->pid_offset, &pid, sizeof(pid)) ||
         !rewind_read(task + control->tgid_offset, &tgid, sizeof(tgid)) ||
@@ -309,6 +333,11 @@ static Thread *get_thread(uint64_t task, bool make)
     thread = find_thread(task, pid);
     if (thread || !make) {
         return thread;
+    }
+    process = number_process(tgid);
+    if (process < 0) {
+        control->lost_threads++;
+        return NULL;
     }
     if (slots < THREADS) {
         slot = slots++;
@@ -320,7 +349,8 @@ static Thread *get_thread(uint64_t task, bool make)
             return NULL;
         }
         slot = thread->slot;
-        clock = MAX(thread->strong[slot], thread->weak[slot]);
+        clock = MAX(thread->heap[slot],
+                    MAX(thread->strong[slot], thread->weak[slot]));
         forget_ended(thread);
         memset(thread, 0, sizeof(*thread));
     }
@@ -328,7 +358,8 @@ static Thread *get_thread(uint64_t task, bool make)
     thread->pid = pid;
     thread->tgid = tgid;
     thread->slot = slot;
-    thread->strong[slot] = thread->weak[slot] = clock + 1;
+    thread->process = process;
+    thread->strong[slot] = thread->weak[slot] = thread->heap[slot] = clock + 1;
     return thread;
 }
 
@@ -368,13 +399,27 @@ static void join_clock(uint32_t *to, const uint32_t *from)
     }
 }
 
-/* What @a has done is before what @b does from now on, and that is forced. */
-static void add_edge(Thread *a, Thread *b)
+/* What is before @a is before @b from now on. */
+static void join_thread(Thread *b, const Thread *a)
 {
     join_clock(b->strong, a->strong);
     join_clock(b->weak, a->weak);
-    a->strong[a->slot]++;
-    a->weak[a->slot]++;
+    join_clock(b->heap, a->heap);
+}
+
+/* What a thread does from now on is after what it has told of. */
+static void advance(Thread *thread)
+{
+    thread->strong[thread->slot]++;
+    thread->weak[thread->slot]++;
+    thread->heap[thread->slot]++;
+}
+
+/* What @a has done is before what @b does from now on, and that is forced. */
+static void add_edge(Thread *a, Thread *b)
+{
+    join_thread(b, a);
+    advance(a);
 }
 
 static bool in_interrupt(void)
@@ -490,6 +535,7 @@ static void on_message(unsigned int vcpu, void *data)
         if (clock) {
             join_clock(current->strong, clock);
             join_clock(current->weak, clock);
+            join_clock(current->heap, clock);
         }
         return;
     }
@@ -502,8 +548,7 @@ static void on_message(unsigned int vcpu, void *data)
         g_hash_table_insert(messages, (void *)object, clock);
     }
     join_clock(clock, current->strong);
-    current->strong[current->slot]++;
-    current->weak[current->slot]++;
+    advance(current);
 }
 
 /* --- memory */
@@ -746,8 +791,7 @@ static bool order(Thread *me, qemu_plugin_meminfo_t info, uint64_t address,
                                    (void *)ended_key(me->tgid, address));
         /* The kernel has cleared it. */
         if (gone && gone != me && !(uint32_t)value_of(info)) {
-            join_clock(me->strong, gone->strong);
-            join_clock(me->weak, gone->weak);
+            join_thread(me, gone);
         }
     }
     atom = locked ? get_atom(physical, foreign) :
@@ -768,14 +812,24 @@ static bool order(Thread *me, qemu_plugin_meminfo_t info, uint64_t address,
         change_atom(me, atom, known ? me->load.value : after, after, size,
                     locked && known);
     }
+    if (atom->foreign && !atom->lock) {
+        return true;
+    }
+    if (!store || locked) {
+        join_clock(me->heap, atom->heap);
+    }
+    if (store) {
+        join_clock(atom->heap, me->heap);
+        me->heap[me->slot]++;
+    }
     if (atom->foreign) {
         return true;
     }
     if (!store || locked) {
-        join_clock(me->weak, atom->clock);
+        join_clock(me->weak, atom->weak);
     }
     if (store) {
-        join_clock(atom->clock, me->weak);
+        join_clock(atom->weak, me->weak);
         me->weak[me->slot]++;
     }
     return true;
@@ -809,7 +863,32 @@ static bool have_common_lock(const Record *y, const Record *x)
     return false;
 }
 
-static uint32_t classify(const Record *y, const Record *x)
+static bool is_in(const Range *ranges, uint32_t count, uint64_t address)
+{
+    uint32_t i;
+
+    for (i = 0; i < count; i++) {
+        if (address >= ranges[i].start && address < ranges[i].end &&
+            (!ranges[i].process || ranges[i].process == current->tgid)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_shared(uint64_t address)
+{
+    return is_in(control->shared_range, control->shared, address);
+}
+
+/* Whether one thread may have given it back and another one got it. */
+static bool is_heap(uint64_t address)
+{
+    return address < MAIN_STACK && !is_shared(address) &&
+           !is_in(control->image_range, control->images, address);
+}
+
+static uint32_t classify(uint64_t address, const Record *y, const Record *x)
 {
     if (y->strong <= current->strong[y->slot]) {
         return CLASS_ORDERED;
@@ -820,36 +899,28 @@ static uint32_t classify(const Record *y, const Record *x)
     if (have_common_lock(y, x)) {
         return CLASS_LOCKED;
     }
-    return y->weak <= current->weak[y->slot] ? CLASS_ATOMICS : CLASS_RACE;
+    if (y->weak <= current->weak[y->slot] ||
+        (y->heap <= current->heap[y->slot] && is_heap(address))) {
+        return CLASS_ATOMICS;
+    }
+    return CLASS_RACE;
 }
 
 static Side side_of(const Record *record)
 {
     return (Side) {
-        .time = record->time, .pc = record->pc, .pid = record->tgid,
+        .time = record->time, .pc = record->pc,
+        .pid = g_array_index(process_numbers, uint32_t, record->process),
         .tid = record->pid, .flags = record->flags, .size = record->size,
     };
 }
 
-static bool is_shared(uint64_t address)
-{
-    uint32_t i;
-
-    for (i = 0; i < control->shared; i++) {
-        if (address >= control->shared_range[i].start &&
-            address < control->shared_range[i].end) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void add_pair(uint64_t address, const Record *y, const Record *x)
 {
-    uint32_t class = classify(y, x);
+    uint32_t class = classify(address, y, x);
     uint64_t key = y->pc * 0x9e3779b97f4a7c15ull ^
         x->pc * 0xc2b2ae3d27d4eb4full ^ (uint64_t)class << 60 ^
-        (uint64_t)(y->flags << 3 | x->flags) << 52 ^ (uint64_t)x->tgid << 20;
+        (uint64_t)(y->flags << 3 | x->flags) << 52 ^ (uint64_t)x->process << 20;
     uintptr_t number = (uintptr_t)g_hash_table_lookup(pairs, (void *)key);
 
     if (!number) {
@@ -929,7 +1000,7 @@ static void add_record(uint64_t address, uint64_t physical, const Record *x)
         return;
     }
     page->virtual = address & -4096ull;
-    page->tgid = x->tgid;
+    page->tgid = current->tgid;
     place = &page->word[(physical & 4095) >> 3];
     word = *place;
     if (!word) {
@@ -955,7 +1026,7 @@ static void add_record(uint64_t address, uint64_t physical, const Record *x)
                 !((y->flags | x->flags) & ACCESS_WRITE) ||
                 /* It was a pair then. */
                 (same && y->time < same->time) ||
-                (y->tgid != x->tgid && !is_shared(address))) {
+                (y->process != x->process && !is_shared(address))) {
                 continue;
             }
             add_pair(address + __builtin_ctz(y->mask & x->mask), y, x);
@@ -1061,8 +1132,9 @@ static void on_access(unsigned int vcpu, qemu_plugin_meminfo_t info,
         g_hash_table_add(updates, (void *)pc);
     }
     x = (Record) {
-        .pc = pc, .time = time, .pid = me->pid, .tgid = me->tgid,
+        .pc = pc, .time = time, .pid = me->pid, .process = me->process,
         .strong = me->strong[me->slot], .weak = me->weak[me->slot],
+        .heap = me->heap[me->slot],
         .slot = me->slot, .sync = sync, .size = size,
         .flags = (store ? ACCESS_WRITE : 0) | (locked ? ACCESS_LOCKED : 0),
     };
@@ -1280,6 +1352,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info,
         return 1;
     }
     processes = g_hash_table_new(NULL, NULL);
+    process_numbers = g_array_new(FALSE, FALSE, sizeof(uint32_t));
     pages = g_hash_table_new_full(NULL, NULL, NULL, g_free);
     atoms = g_hash_table_new_full(NULL, NULL, NULL, g_free);
     messages = g_hash_table_new_full(NULL, NULL, NULL, g_free);

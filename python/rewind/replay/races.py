@@ -183,29 +183,38 @@ def _is_code(call: Enter) -> bool:
     return call.call == _MMAP and bool(call.args[2] & _PROT_EXEC)
 
 
-def foreign(layout: ProcessLayout) -> list[tuple[int, int]]:
-    """Where a process has code and variables that are none of the program's own: [start, end).
+@attrs.frozen
+class Images:
+    """Where a process has code and variables: [start, end), in order."""
 
-    Those of files that the job was given, but for the program itself. What is between the first and
-    the last part of a file is the file's, as are its variables that begin as zeros behind it.
+    own: tuple[tuple[int, int], ...] = ()
+    """The program, and what was made in the run."""
+    foreign: tuple[tuple[int, int], ...] = ()
+    """Files that the job was given."""
+
+
+def images(layout: ProcessLayout) -> Images:
+    """What is where in a process.
+
+    What is between the first and the last part of a file is the file's, as are its variables that
+    begin as zeros behind it.
     """
-    found: list[tuple[int, int]] = []
+    found: dict[bool, list[tuple[int, int]]] = {False: [], True: []}
     last: Mapped | None = None
+    some = found[False]
     for part in layout.mapped:
-        start, end = found[-1] if found else (0, 0)
+        end = some[-1][1] if some else 0
         if part.path is not None:
-            if part.is_input and part.path != layout.executable:
-                if last is not None and last.inode == part.inode:
-                    found[-1] = (start, part.end)
-                else:
-                    found.append((part.start, part.end))
-                last = part
+            if last is not None and last.inode == part.inode:
+                some[-1] = (some[-1][0], part.end)
             else:
-                last = None
+                some = found[part.is_input and part.path != layout.executable]
+                some.append((part.start, part.end))
+            last = part
         elif last is not None and part.start == end and part.end - end <= _BSS_MAX:
-            found[-1] = (start, part.end)
+            some[-1] = (some[-1][0], part.end)
             last = None
-    return found
+    return Images(own=tuple(found[False]), foreign=tuple(found[True]))
 
 
 class _Range(ctypes.LittleEndianStructure):
@@ -261,10 +270,11 @@ class _Control(ctypes.LittleEndianStructure):
         *((name, ctypes.c_uint32) for name in ("stack_offset", "stack_size_offset", "tls_offset")),
         ("channel", _Channel * _CHANNELS),
         ("generation", ctypes.c_uint64),
-        *((name, ctypes.c_uint32) for name in ("processes", "foreign", "shared", "reserved")),
+        *((name, ctypes.c_uint32) for name in ("processes", "foreign", "images", "shared")),
         *((name, ctypes.c_uint64) for name in ("taken", "accesses", *_LOST, "forgotten", "pairs")),
         ("process", ctypes.c_uint32 * PROCESSES_MAX),
         ("foreign_range", _Range * RANGES_MAX),
+        ("image_range", _Range * RANGES_MAX),
         ("shared_range", _Range * RANGES_MAX),
         ("pair", _Pair * PAIRS_MAX),
     )
@@ -319,20 +329,21 @@ class Analyser:
 
     def look_at(
         self,
-        processes: dict[int, Sequence[tuple[int, int]]],
+        processes: dict[int, Images],
         shared: Sequence[tuple[int, int]],
     ) -> None:
         """Have the machine, which does not run, look at *processes* from now on.
 
-        :param processes: by the kernel's own number; where in each code is not to be looked at.
+        :param processes: by the kernel's own number.
         :param shared: where a process may have memory that it shares with others.
         :raises RacesError: if that is too much.
         """
         control = self._control
-        ranges = [(number, one) for number, some in processes.items() for one in some]
+        foreign = [(number, one) for number, some in processes.items() for one in some.foreign]
+        own = [(number, one) for number, some in processes.items() for one in some.own]
         for what, count, most in (
             ("processes", len(processes), PROCESSES_MAX),
-            ("files that they have mapped", len(ranges), RANGES_MAX),
+            ("files that they have mapped", max(len(foreign), len(own)), RANGES_MAX),
             ("parts of memory that they share", len(shared), RANGES_MAX),
         ):
             if count > most:
@@ -341,9 +352,10 @@ class Analyser:
         control.processes = len(processes)
         for at, number in enumerate(processes):
             control.process[at] = number
-        control.foreign = len(ranges)
-        for at, (number, (start, end)) in enumerate(ranges):
-            control.foreign_range[at] = (start, end, number, 0)
+        control.foreign, control.images = len(foreign), len(own)
+        for ranges, some in ((control.foreign_range, foreign), (control.image_range, own)):
+            for at, (number, (start, end)) in enumerate(some):
+                ranges[at] = (start, end, number, 0)
         control.shared = len(shared)
         for at, (start, end) in enumerate(shared):
             control.shared_range[at] = (start, end, 0, 0)
@@ -453,19 +465,17 @@ def find_races(
         return attrs.evolve(analyser.found(), unseen=unseen, processes=known)
 
 
-def _processes(
-    inspector: Inspector, pids: set[int], known: dict[int, int]
-) -> dict[int, Sequence[tuple[int, int]]]:
-    """Those of *pids* that are there, by the kernel's number, with what is not to be looked at.
+def _processes(inspector: Inspector, pids: set[int], known: dict[int, int]) -> dict[int, Images]:
+    """Those of *pids* that are there, by the kernel's number.
 
     :param known: what is added to: their numbers.
     """
-    found: dict[int, Sequence[tuple[int, int]]] = {}
+    found: dict[int, Images] = {}
     for task in inspector.tasks():
         if task.pid not in pids or task.process in found or task.state == "ended":
             continue
         try:
-            found[task.process] = foreign(inspector.layout(task.tid))
+            found[task.process] = images(inspector.layout(task.tid))
         except InspectError:
             # It is about to end, and has no memory any more.
             continue

@@ -164,6 +164,19 @@ static void *detach(void *done)
 	return NULL;
 }
 
+/* Each has it for itself, and the next one gets what the last has given back. */
+static void *allocate(void *unused)
+{
+	volatile long *right_heap = malloc(64 * sizeof(*right_heap));
+
+	(void)unused;
+	CHECK(right_heap);
+	for (int i = 0; i < 64; i++)
+		right_heap[i] = i;
+	free((void *)right_heap);
+	return NULL;
+}
+
 /* --- raced for */
 
 static long raced_plain, raced_update, raced_after_a_lock;
@@ -247,6 +260,7 @@ static void processes(void)
 int main(void)
 {
 	sem_t done;
+	pthread_t allocators[3];
 	struct node *node = calloc(1, sizeof(*node));
 
 	CHECK(node);
@@ -264,6 +278,12 @@ int main(void)
 		sem_wait(&done);
 	rest();
 	right_stack = (long)keep_apart(NULL);
+	for (int i = 0; i < 3; i++) {
+		allocators[i] = start(allocate, NULL);
+		rest();
+	}
+	for (int i = 0; i < 3; i++)
+		join(allocators[i]);
 	two(race, NULL);
 	two(race_in_heap, node);
 	processes();
