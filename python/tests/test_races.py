@@ -10,10 +10,11 @@ from typing import Any
 import attrs
 import pytest
 
+import traces
 from rewind.cli.commands import races as command
 from rewind.cli.runs import Run
 from rewind.formats.schedule import Position
-from rewind.formats.trace import Enter, Exec, Exit, Fork, Record, TaskEnd
+from rewind.formats.trace import Enter, Exec, Exit, Fork, Record, TaskEnd, TraceReader
 from rewind.inspect.answers import (
     Frame,
     KernelPlaces,
@@ -33,6 +34,7 @@ from rewind.replay.races import (
     Side,
     changes,
     images,
+    is_told,
 )
 
 PLACES = KernelPlaces(
@@ -238,6 +240,25 @@ def test_another_program_has_no_threads() -> None:
         Change(other, 2, looked_at=False),
         Change(again, 2),
     ]
+
+
+def test_no_more_of_a_trace_is_read_than_it_takes(tmp_path: Path) -> None:
+    path = traces.write(
+        tmp_path / "trace",
+        [
+            *(traces.enter(2, 0, 3), traces.leave(2, 0, 1), traces.wake(2, 3)),
+            traces.fork(2, 3, flags=THREAD | VM, child_pid=2),
+            *(traces.enter(3, MMAP, 0, 100, 5, 2, pid=2), traces.leave(3, MMAP, 4096, pid=2)),
+            traces.execute(2, b"/program"),
+            traces.fork(2, 4, flags=THREAD | VM, child_pid=2),
+            traces.end(2, 0, b"program"),
+            traces.fork(2, 5, flags=THREAD | VM, child_pid=2),
+        ],
+    )
+    with TraceReader(path) as reader:
+        everything = list(changes(reader.records()))
+        assert list(changes(reader.records(select=is_told))) == everything
+    assert [change.step for change in everything] == [3, 5, 6, 7, 9]
 
 
 def test_memory_that_processes_share() -> None:

@@ -19,7 +19,19 @@ from typing import Any, Self
 import attrs
 
 from rewind.formats.schedule import Position
-from rewind.formats.trace import Enter, Exec, Exit, Fork, Record, TaskEnd
+from rewind.formats.trace import (
+    ENTER,
+    EXEC,
+    EXIT,
+    FORK,
+    TASK_END,
+    Enter,
+    Exec,
+    Exit,
+    Fork,
+    Record,
+    TaskEnd,
+)
 from rewind.inspect import InspectError
 from rewind.inspect.answers import KernelPlaces, Mapped, ProcessLayout, SyncPlaces
 from rewind.inspect.worker import Inspector
@@ -166,6 +178,11 @@ def changes(records: Iterable[Record]) -> Iterator[Change]:
         elif isinstance(record, TaskEnd) and record.last:
             looked_at.discard(record.pid)
             sharing.discard(record.pid)
+
+
+def is_told(kind: int, aux: int) -> bool:
+    """Whether `changes` needs a record, by its type and aux."""
+    return kind in (FORK, EXEC, TASK_END) or (kind in (ENTER, EXIT) and aux in (_MMAP, _SHMAT))
 
 
 def _shared(call: Enter, value: int) -> tuple[int, int] | None:

@@ -21,7 +21,7 @@ from rewind.formats.schedule import Position
 from rewind.formats.trace import TraceReader
 from rewind.inspect import InspectError
 from rewind.inspect.answers import Frame, Task
-from rewind.replay.races import CLASSES, Found, Pair, Side, changes, find_races
+from rewind.replay.races import CLASSES, Found, Pair, Side, changes, find_races, is_told
 from rewind.replay.timeline import Replayed
 
 SOME = 1
@@ -50,7 +50,7 @@ def command(run: Run, everything: bool, pid: int | None, stacks: bool, as_json: 
     atomic accesses have ordered. The exit status is 1 if there is one that nothing orders.
     """
     with TraceReader(run.trace) as reader:
-        told = list(changes(reader.records()))
+        told = list(changes(reader.records(select=is_told)))
     if pid is not None and pid not in {change.pid for change in told}:
         raise Failure(f"process {pid} has no memory that two threads could access")
     with debuginfo.known() as outside, opened(run) as around:
