@@ -17,10 +17,12 @@ import zstandard
 import rwd
 import traces
 from conftest import Rewind, Store
-from rewind.cli import importing, nix, places, recording
+from rewind.cli import importing, nix, places, recording, seen
 from rewind.cli.errors import Failure, Interrupted
 from rewind.cli.recording import Options
 from rewind.formats import FormatError
+from rewind.formats.schedule import Position
+from rewind.formats.trace import TraceReader
 from rewind.travel import archive, check
 from rewind.travel.archive import Archive, Content
 from rewind.travel.bookmarks import Bookmarks
@@ -180,6 +182,20 @@ def test_export_without_a_machine(store: Store, rewind: Rewind, tmp_path: Path) 
     result = rewind("export", "1a", "-o", str(tmp_path / "g.rwd"), "--no-places")
     assert result.status == 2 and "can't be exported" in result.err
     assert sorted(path.name for path in tmp_path.glob("*g.rwd*")) == []
+
+
+@pytest.mark.parametrize(("program", "calls"), [(b"./bank", [2, 4]), (b"/bin/sh", [2, 4, 8, 18])])
+def test_where_it_is_looked(tmp_path: Path, program: bytes, calls: list[int]) -> None:
+    """Where the schedule, a signal and the end are; and in calls of what the run has made."""
+    records = traces.sample()
+    # What process 2 and thread 1 execute later is none of it.
+    records[1] = traces.execute(1, program, b"x", time=100)
+    records[5] = traces.execute(1, b"/bin/sh", b"sh", time=450)
+    with TraceReader(traces.write(tmp_path / "trace", records)) as reader:
+        found = seen._wanted(reader, [Position(3, 7), Position(99)])
+    whole = [str(one.position) for one in found if one.tid is None]
+    assert whole == ["3+7", "12", "16", "20"]
+    assert [one.position.step for one in found if one.tid is not None] == calls
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,9 @@ from rewind.inspect.worker import Inspector
 from rewind.travel.places import TEXT_MAX, Look, Thread
 
 CALLS_MAX = 300
-"""Calls of the program's own threads at which it is looked: the last so many."""
+"""Calls of programs that were made in the run at which it is looked: the last so many."""
+OTHERS_MAX = 60
+"""The same of other programs, if there are none."""
 SOURCES_MAX = 8 << 20
 """Bytes of source files; what comes later is left out."""
 
@@ -78,14 +80,14 @@ def _wanted(reader: TraceReader, marked: Iterable[Position]) -> list[_Wanted]:
     own: list[Enter] = []
     others: list[Enter] = []
     whole = {position for position in marked if position.step < reader.steps}
-    # With the last record nothing of the job may be there any more.
+    # Where a thread is killed, and where the schedule took effect.
     ends: dict[int, Record] = {}
     for record in reader.records():
         tasks.feed(record)
         if isinstance(record, Enter):
             task = tasks.alive.get(record.tid)
             (own if task is not None and _is_own(task) else others).append(record)
-            del own[:-CALLS_MAX], others[:-CALLS_MAX]
+            del own[:-CALLS_MAX], others[:-OTHERS_MAX]
         elif isinstance(record, Perturbed) or (isinstance(record, TaskEnd) and record.code & 0x7F):
             ends[record.step] = record
     whole |= {Position(step) for step in sorted(ends)[-CALLS_MAX:]}
