@@ -82,6 +82,14 @@ def test_what_is_right(session: Session, name: str, kind: str) -> None:
     assert "0 pairs that nothing orders" in answer.out, str(answer)
 
 
+def test_an_interpreter(session: Session) -> None:
+    """Its threads take turns by a lock of its own; there is more to see than is kept."""
+    answer = races(session, "queue-fixed")
+    assert answer.status == 0, str(answer)
+    assert "0 pairs that nothing orders" in answer.out, str(answer)
+    assert "meetings were not noted" in answer.err, str(answer)
+
+
 def test_all_that_orders(session: Session) -> None:
     """A program that hands over and keeps apart in all ways, and races in some."""
     run = session.recorded(session.job("sharing"))

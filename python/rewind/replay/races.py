@@ -478,7 +478,8 @@ def find_races(
             look_at(replayed)
             analyser.look_at(_processes(inspector, looking, known), shared)
             replayed.monitor.execute("cont")
-        replayed.machine.process.wait()
+        if replayed.machine.process.wait():
+            raise replayed.machine.failure("the machine ended before the run did")
         return attrs.evolve(analyser.found(), unseen=unseen, processes=known)
 
 
