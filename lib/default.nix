@@ -131,8 +131,9 @@ in
     `ignoreOutputs` (false)
     : Whether an outcome is only how the job ends, whatever it made.
 
-    `strategy` ("chance")
-    : What schedules are made of. There is one strategy.
+    `strategy` ("windows")
+    : What schedules are made of: "chance", or "windows", by which stalls where windows are likely
+      come first, by turns with it.
 
     `shards` (1)
     : How many derivations the schedules are spread over, for as many builders. The report is the

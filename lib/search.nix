@@ -29,7 +29,7 @@ let
     ignoreOutputs = false;
 
     # What schedules are made of (python/rewind/search/generate.py).
-    strategy = "chance";
+    strategy = "windows";
 
     # Derivations that the schedules are spread over.
     shards = 1;

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 
 import attrs
@@ -16,8 +16,16 @@ from hypothesis import strategies as st
 from rewind.formats import schedule as schedules
 from rewind.formats.schedule import Schedule
 from rewind.search import generate
-from rewind.search.generate import STALL_MAX, STALL_MIN, STRATEGIES, chance
-from rewind.search.positions import THREADS, Stretch
+from rewind.search.generate import (
+    LENGTHS,
+    STALL_MAX,
+    STALL_MIN,
+    STRATEGIES,
+    WINDOWS,
+    chance,
+    windows,
+)
+from rewind.search.positions import OWN, THREADS, THREADS_FACTOR, Stretch
 
 DIGEST = "ab" * 32
 WEIGHTS = {("bank", THREADS): 128.0, ("cc", "make"): 4.0, ("make", "sh"): 1.0, ("a", "b"): 16.0}
@@ -172,4 +180,54 @@ def test_where_the_time_is() -> None:
 
 
 def test_strategies() -> None:
-    assert STRATEGIES["chance"] is chance
+    assert {"windows": windows, "chance": chance} == STRATEGIES
+
+
+def after(step: int, weight: float = 1.0, name: str = "x", call: bool = True) -> Stretch:
+    return Stretch(step, step * 100, 50, 1, (name, name), weight, call)
+
+
+def test_windows_come_by_turns_with_chance() -> None:
+    """The group that weighs most first, spread over the time; then chance alone, nothing twice."""
+    heavy = [after(step, OWN * 2, "own") for step in range(4)]
+    light = [after(step, OWN, "other") for step in range(10, 12)]
+    tools = [after(step) for step in range(13, 15)]
+    rest = [after(step, OWN * 2, "own", call=False) for step in range(20, 90)]
+    stretches = [*heavy, *light, *tools, *rest]
+    found = list(islice(windows(stretches, DIGEST), 200))
+    stalls = [schedule[0] for schedule in found[:12:2]]
+    assert [stall.step for stall in stalls] == [0, 2, 1, 3, 10, 11]
+    assert {stall.offset for stall in stalls} == {0}
+    assert [stall.ns for stall in stalls] == list(LENGTHS) * 3
+    by_chance = take(stretches, 194)
+    assert found[1:12:2] == by_chance[:6] and found[12:] == by_chance[6:]
+    assert len(set(found)) == len(found)
+
+
+def test_threads_may_have_a_window_anywhere() -> None:
+    """In a long computation without a call it is found by the time that it takes."""
+    group = ("own", THREADS)
+    weight = OWN * THREADS_FACTOR
+    long = Stretch(5, 500, 10_000, 1, group, weight)
+    short = [Stretch(step, step * 100, 50, 1, group, weight) for step in range(6, 20)]
+    found = [schedule[0] for schedule in islice(windows([long, *short], DIGEST), 0, 20, 2)]
+    offsets = sorted(stall.offset for stall in found if stall.step == 5)
+    assert len(offsets) >= 9
+    assert max(b - a for a, b in pairwise([0, *offsets, 10_000])) < 2000
+    steps = {5: 10_000, **{stretch.step: 50 for stretch in short}}
+    assert all(0 <= stall.offset < steps[stall.step] for stall in found)
+
+
+def test_there_are_only_so_many_windows() -> None:
+    found = list(islice(windows([after(step) for step in range(1000)], DIGEST), 100))
+    by_turns = found[: 2 * WINDOWS]
+    assert [schedule[0].offset for schedule in by_turns[::2]] == [0] * WINDOWS
+    steps = sorted(schedule[0].step for schedule in by_turns[::2])
+    # All over the time.
+    assert [step // 63 for step in steps] == list(range(WINDOWS)), steps
+    assert found[2 * WINDOWS :] == take([after(step) for step in range(1000)], 84)[WINDOWS:]
+
+
+def test_without_calls_it_is_chance() -> None:
+    stretches = [after(step, call=False) for step in range(50)]
+    assert list(islice(windows(stretches, DIGEST), 20)) == take(stretches, 20)

@@ -71,12 +71,21 @@ def test_one_task_is_alone() -> None:
     assert at(*ONE, *call(1, WRITE), *call(1, READ), *BYE) == []
 
 
+@pytest.mark.parametrize(
+    ("number", "noticed"), [(WRITE, True), (READ, True), (202, False), (12, False), (9, False)]
+)
+def test_a_call_that_others_can_notice(number: int, noticed: bool) -> None:
+    """Not a futex, brk or mmap: a task's own affair."""
+    found = stretches(*TWO, *call(1, number), *call(1, WRITE), *BYE)
+    assert [stretch.after_call for stretch in found] == [False, noticed, True]
+
+
 def test_another_thread_could_run() -> None:
     """From the return to user mode to the next call, and not within one."""
     weight = BUILDER * THREADS_FACTOR
     assert stretches(*TWO, *call(1, WRITE), *BYE) == [
         Stretch(4, 40, 10, 1, ("bank", THREADS), weight),
-        Stretch(6, 60, 10, 1, ("bank", THREADS), weight),
+        Stretch(6, 60, 10, 1, ("bank", THREADS), weight, after_call=True),
     ]
 
 

@@ -26,7 +26,7 @@ GIVEN = {
     "from": 0,
     "all": False,
     "ignoreOutputs": False,
-    "strategy": "chance",
+    "strategy": "windows",
     "shards": 1,
     "shard": None,
     "parts": [],

@@ -43,7 +43,7 @@ class Bounds:
     """Go on after the first schedule that changes the outcome."""
     ignore_outputs: bool = False
     """An outcome is how the job ends, whatever it made."""
-    strategy: str = "chance"
+    strategy: str = "windows"
     shard: int = 0
     shards: int = 1
     """Of every *shards* schedules only number *shard* is run."""

@@ -10,11 +10,11 @@ import math
 import random
 from bisect import bisect
 from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate, count
+from itertools import accumulate, count, cycle, islice
 from typing import TypeVar
 
-from rewind.formats.schedule import Perturbation, Schedule
-from rewind.search.positions import Stretch, groups
+from rewind.formats.schedule import Perturbation, Position, Schedule
+from rewind.search.positions import OWN, THREADS_FACTOR, Stretch, groups
 
 T = TypeVar("T")
 
@@ -25,6 +25,11 @@ RESCHEDULES = 0.25
 """Of the perturbations."""
 AT_ONCE = 0.6
 """Of the perturbations at a stretch, whatever its length, those at its first instruction."""
+WINDOWS = 16
+"""How many schedules `windows` makes of likely windows."""
+GOLDEN = (math.sqrt(5) - 1) / 2
+LENGTHS = (100_000_000, 3_000_000)
+"""ns that these stall by turns: others get far, or only some steps ahead."""
 ATTEMPTS = 100
 """So many draws of something new, before what there is to draw is taken to be used up."""
 
@@ -56,6 +61,75 @@ def chance(stretches: Sequence[Stretch], digest: str) -> Iterator[Schedule]:
             return
         seen.add(schedule)
         yield schedule
+
+
+def windows(stretches: Sequence[Stretch], digest: str) -> Iterator[Schedule]:
+    """As `chance`, and before each of the first ones a stall where a window is likely.
+
+    Between a call that looks at something, or says it, and what is then done there is a window in
+    many races; and the threads of the job's own program may have one anywhere. `WINDOWS` such
+    stalls are tried; what is not found by them is left to chance.
+    """
+    others = chance(stretches, digest)
+    seen = set()
+    for schedule in islice(_likely(stretches), WINDOWS):
+        if schedule in seen:
+            continue
+        seen.add(schedule)
+        yield schedule
+        following = next(others, None)
+        if following is not None and following not in seen:
+            seen.add(following)
+            yield following
+    for schedule in others:
+        if schedule not in seen:
+            yield schedule
+
+
+def _likely(stretches: Sequence[Stretch]) -> Iterator[Schedule]:
+    """Stalls after calls, spread evenly over the time, of groups by turns.
+
+    Those of what the job has brought or built itself, or else of all; the ones that weigh most
+    first. Of threads there are by turns some wherever they are, spread as evenly.
+    """
+    members = list(groups(stretches).values())
+    own = [group for group in members if group[0].weight >= OWN]
+    lengths = cycle(LENGTHS)
+    for weight in sorted({group[0].weight for group in own or members}, reverse=True):
+        turns: list[Iterator[Position]] = []
+        for group in members:
+            if group[0].weight != weight:
+                continue
+            turns.append(s.position for s in _spread([s for s in group if s.after_call]))
+            if weight >= OWN * THREADS_FACTOR:
+                turns.append(_anywhere(group))
+        while turns:
+            turn = turns.pop(0)
+            position = next(turn, None)
+            if position is not None:
+                turns.append(turn)
+                perturbation = Perturbation(position.step, position.offset, "stall", next(lengths))
+                yield (perturbation,)
+
+
+def _anywhere(group: Sequence[Stretch]) -> Iterator[Position]:
+    """Positions that are spread evenly over the time of *group*, one for each of its stretches."""
+    ends = list(accumulate(stretch.length for stretch in group))
+    for number in range(1, len(group) + 1):
+        # The golden ratio leaves no gap that is much larger than others (as `_Group._DISTANCE`).
+        point = int(number * GOLDEN % 1 * ends[-1])
+        at = bisect(ends, point)
+        yield Position(group[at].step, point - (ends[at] - group[at].length))
+
+
+def _spread(things: Sequence[T]) -> Iterator[T]:
+    """All of *things*, in an order in which the first few are far from one another."""
+    bits = max(len(things) - 1, 1).bit_length()
+    for number in range(1 << bits):
+        # The numbers with their bits in reverse (van der Corput's sequence).
+        at = int(f"{number:0{bits}b}"[::-1], 2)
+        if at < len(things):
+            yield things[at]
 
 
 def _depth(number: int) -> int:
@@ -132,4 +206,4 @@ def _two_digits(value: float) -> int:
     return int(value) // unit * unit
 
 
-STRATEGIES: dict[str, Generator] = {"chance": chance}
+STRATEGIES: dict[str, Generator] = {"chance": chance, "windows": windows}

@@ -26,7 +26,7 @@ import attrs
 
 from rewind.analysis.tasks import Task, Tasks
 from rewind.formats.schedule import Position
-from rewind.formats.trace import Enter, Record, Switch
+from rewind.formats.trace import Enter, Exit, Record, Switch
 
 Group = tuple[str, str]
 """The two sides: each a program's arguments, or path; twice the same text and a "threads" mark."""
@@ -72,6 +72,21 @@ _PRIVATE = frozenset(
     }
 )
 
+# And those by which a task only makes, or waits for, others, or gets memory.
+_OWN_AFFAIRS = frozenset(
+    {
+        9,  # mmap
+        28,  # madvise
+        35,  # nanosleep
+        56,  # clone
+        57,  # fork
+        58,  # vfork
+        202,  # futex
+        230,  # clock_nanosleep
+        435,  # clone3
+    }
+)
+
 
 @attrs.frozen
 class Stretch:
@@ -87,6 +102,9 @@ class Stretch:
     group: Group
     weight: float
     """The group's."""
+    after_call: bool = False
+    """Whether it begins where a call returns that others can notice, or by which the task notices
+    what others did: what it has looked at, or said, may not be so any more when it acts on it."""
 
     @property
     def position(self) -> Position:
@@ -149,7 +167,13 @@ class Positions:
         if other.pid == task.pid:
             weight *= THREADS_FACTOR
         stretch = Stretch(
-            begin.step, begin.time, end.time - begin.time, tid, _group(task, other), weight
+            begin.step,
+            begin.time,
+            end.time - begin.time,
+            tid,
+            _group(task, other),
+            weight,
+            isinstance(begin, Exit) and begin.call not in _PRIVATE | _OWN_AFFAIRS,
         )
         shared = any(o.pid == task.pid and o.tid != tid for o in tasks.alive.values())
         self._undecided.setdefault(tid, []).append(_Open(stretch, task.pid, shared))

@@ -159,6 +159,8 @@ def _each(option: str, commands: Sequence[str]) -> list[str]:
 def _files(session: Session, mirror: Mirror, outside: DebugInfo) -> Iterator[str]:
     """Commands that tell gdb where files are."""
     yield f"set sysroot {mirror.root}"
+    # Where copies of the run's files are is nobody's concern.
+    yield "set print symbol-loading off"
     # The threads are told by us, and not by a library of this machine's.
     yield "set auto-load libthread-db off"
     inputs = {
