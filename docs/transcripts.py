@@ -33,7 +33,7 @@ COMPARED = ".#bank^*"
 
 
 MAKES_RUN = ("rewind nix ", "rewind fork ")
-MAY_DIFFER = ("rewind compare ", "rewind fork ", "rewind check ")
+MAY_DIFFER = ("rewind compare ", "rewind fork ", "rewind check ", "rewind races ")
 """Commands whose exit status 1 says what their output does."""
 
 
