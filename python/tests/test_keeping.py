@@ -56,17 +56,22 @@ if arguments[:2] == ["--gc", "--print-dead"]:
 elif arguments[0] == "--check-validity":
     print("\\n".join(path for path in arguments[2:] if not os.path.exists(path)))
 elif arguments[0] == "--delete":
+    # With keep-outputs, what a derivation has made goes with it, or not at all.
     for path in arguments[1:]:
-        if path == kept:
+        together = path.removesuffix(".drv"), path.removesuffix(".drv") + ".drv"
+        if kept in together or not set(together) <= set(arguments):
             sys.exit("error: cannot delete path " + path)
-        os.rmdir(path)
+        if os.path.exists(path):
+            os.rmdir(path)
 """,
     )
     programs(
         "nix",
         """
 paths = [a for a in sys.argv if "-rewind-run-" in a]
-print(json.dumps([{"path": p, "narHash": "", "narSize": 10} for p in paths]))
+print(json.dumps([
+    {"path": p, "narHash": "", "narSize": 10, "deriver": p + ".drv"} for p in paths
+]))
 """,
     )
 

@@ -277,7 +277,7 @@ def _sweep(added: list[Path]) -> None:
     """Remove what Nix has unpacked of *added* and not taken: it is there, and not valid."""
     there = [path for path in added if path.exists()]
     valid = set(nix.valid(there))
-    nix.delete([path for path in there if path not in valid])
+    nix.delete([[path] for path in there if path not in valid])
 
 
 def _keep(run: Run, again: Paths) -> None:

@@ -128,5 +128,10 @@ def remove(found: Garbage) -> int:
         with contextlib.suppress(OSError):
             if root.link.lstat().st_mtime == root.looked_at:
                 root.link.unlink()
-    gone = nix.delete([*found.derivers, *(info.path for info in found.paths)])
+    groups: dict[Path, list[Path]] = {}
+    for info in found.paths:
+        groups.setdefault(info.deriver or info.path, []).append(info.path)
+    for deriver in found.derivers:
+        groups[deriver].append(deriver)
+    gone = nix.delete(list(groups.values()))
     return sum(info.nar_size for info in found.paths if info.path in gone)

@@ -317,25 +317,29 @@ def dead() -> list[Path]:
     return [Path(line) for line in run("nix-store", "--gc", "--print-dead").split()]
 
 
-def delete(paths: Sequence[Path]) -> set[Path]:
-    """Delete *paths* from the store, but for those that something keeps; which are gone."""
-    if not paths:
+def delete(groups: Sequence[Sequence[Path]]) -> set[Path]:
+    """Delete paths from the store, but for those that something keeps; which are gone.
+
+    :param groups: what can only go together: with keep-outputs, a derivation and its outputs.
+    """
+    if not groups:
         return set()
-    _delete(list(paths))
+    _delete(groups)
+    paths = [path for group in groups for path in group]
     return set(paths) - set(valid(paths))
 
 
-def _delete(paths: Sequence[Path]) -> None:
+def _delete(groups: Sequence[Sequence[Path]]) -> None:
     try:
-        run("nix-store", "--delete", *map(str, paths))
+        run("nix-store", "--delete", *(str(path) for group in groups for path in group))
     except NixFailure:
         # One is kept, which is no reason to keep the others, and Nix stops at the first. It takes
         # as long for one as for many.
-        half = len(paths) // 2
-        for some in (paths[:half], paths[half:]) if half else ():
-            left = [path for path in some if path.exists()]
-            if left:
-                _delete(left)
+        half = len(groups) // 2
+        for some in (groups[:half], groups[half:]) if half else ():
+            left = [[path for path in group if path.exists()] for group in some]
+            if any(left):
+                _delete([group for group in left if group])
 
 
 # --- builds
