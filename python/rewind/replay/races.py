@@ -9,12 +9,9 @@ its memory is whose.
 
 import ctypes
 import itertools
-import mmap
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import attrs
 
@@ -36,7 +33,7 @@ from rewind.inspect import InspectError
 from rewind.inspect.answers import KernelPlaces, Mapped, ProcessLayout, SyncPlaces
 from rewind.inspect.worker import Inspector
 from rewind.machine import MachineError
-from rewind.machine.qemu import options
+from rewind.replay.control import PluginControl
 from rewind.replay.timeline import Replayed, Timeline
 
 VERSION = 1
@@ -297,7 +294,7 @@ class _Control(ctypes.LittleEndianStructure):
     )
 
 
-class Analyser:
+class Analyser(PluginControl):
     """A plugin's control; a context manager. QEMU is started with `arguments` and `pass_fds`.
 
     :param plugin: races.so.
@@ -306,15 +303,8 @@ class Analyser:
     """
 
     def __init__(self, plugin: Path, places: KernelPlaces, sync: SyncPlaces) -> None:
-        self._plugin = plugin
-        size = ctypes.sizeof(_Control)
-        self._file = os.memfd_create("rewind-races", os.MFD_CLOEXEC)
-        os.ftruncate(self._file, size)
-        self._map = mmap.mmap(self._file, size)
-        self._control: Any = _Control.from_buffer(self._map)
+        super().__init__(plugin, _Control, magic=_MAGIC, version=VERSION, error=RacesError)
         control = self._control
-        control.magic = _MAGIC
-        control.version = VERSION
         for name in ("current_task", "switch_to", "switch_to_size", "pid_offset", "tgid_offset"):
             setattr(control, name, getattr(places, name))
         for name in (
@@ -332,17 +322,6 @@ class Analyser:
             for at, offset in enumerate(message.offsets):
                 channel.offset[at] = offset
         self.look_at({}, [])
-
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        """Arguments for QEMU."""
-        control = f"/proc/self/fd/{self._file}"
-        return ("-plugin", options(str(self._plugin), control=control))
-
-    @property
-    def pass_fds(self) -> tuple[int, ...]:
-        """File descriptors that QEMU is to have."""
-        return (self._file,)
 
     def look_at(
         self,
@@ -383,12 +362,7 @@ class Analyser:
         :raises RacesError: if no plugin that understands this has looked.
         """
         control = self._control
-        version = int(control.plugin_version)
-        if version != VERSION:
-            what = f"is of version {version}, and not {VERSION}" if version else "was not loaded"
-            raise RacesError(f"the plugin {self._plugin} {what}")
-        if control.taken != control.generation:
-            raise RacesError("the machine has not run since it was told what to look at")
+        self._check_taken("look at")
         order = {kind: number for number, kind in CLASSES.items()}
         pairs = [_pair(control.pair[at]) for at in range(control.pairs)]
         pairs.sort(key=lambda pair: (order[pair.kind], -pair.count, pair.b.time))
@@ -398,24 +372,6 @@ class Analyser:
             **{name: getattr(control, name) for name in _LOST},
             forgotten=control.forgotten,
         )
-
-    def close(self) -> None:
-        """Let go of the file; QEMU may still have it."""
-        # The structure is a view of the mapping.
-        del self._control
-        self._map.close()
-        os.close(self._file)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _pair(pair: Any) -> Pair:

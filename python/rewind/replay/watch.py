@@ -8,17 +8,13 @@ Processes and threads are known by the kernel's own numbers (`Task.process` and 
 """
 
 import ctypes
-import mmap
-import os
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
 
 import attrs
 
 from rewind.inspect.answers import KernelPlaces
 from rewind.machine import MachineError
-from rewind.machine.qemu import options
+from rewind.replay.control import PluginControl
 
 VERSION = 1
 """Of the control file."""
@@ -139,7 +135,7 @@ class _Control(ctypes.LittleEndianStructure):
     )
 
 
-class Watcher:
+class Watcher(PluginControl):
     """A plugin's control; a context manager. QEMU is started with `arguments` and `pass_fds`.
 
     :param plugin: watch.so.
@@ -147,28 +143,10 @@ class Watcher:
     """
 
     def __init__(self, plugin: Path, places: KernelPlaces) -> None:
-        self._plugin = plugin
-        size = ctypes.sizeof(_Control)
-        self._file = os.memfd_create("rewind-watch", os.MFD_CLOEXEC)
-        os.ftruncate(self._file, size)
-        self._map = mmap.mmap(self._file, size)
-        self._control: Any = _Control.from_buffer(self._map)
-        self._control.magic = _MAGIC
-        self._control.version = VERSION
+        super().__init__(plugin, _Control, magic=_MAGIC, version=VERSION, error=WatchError)
         for name, value in attrs.asdict(places).items():
             setattr(self._control, name, value)
         self.set(Watch(stop=False))
-
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        """Arguments for QEMU."""
-        control = f"/proc/self/fd/{self._file}"
-        return ("-plugin", options(str(self._plugin), control=control))
-
-    @property
-    def pass_fds(self) -> tuple[int, ...]:
-        """File descriptors that QEMU is to have."""
-        return (self._file,)
 
     def set(self, watch: Watch) -> None:
         """Have the machine, which does not run, watch for *watch* from now on; no hits are left.
@@ -208,7 +186,7 @@ class Watcher:
     @property
     def total(self) -> int:
         """How many hits there were; more than `keep` are not kept."""
-        self._check_taken()
+        self._check_taken("watch for")
         return int(self._control.total)
 
     def hits(self) -> list[Hit]:
@@ -222,32 +200,6 @@ class Watcher:
     def _hit(self, number: int) -> Hit:
         hit = self._control.hit[number]
         return Hit(hit.time, _KINDS[hit.kind], hit.pc, hit.pid, hit.tid, hit.address, hit.size)
-
-    def _check_taken(self) -> None:
-        found = int(self._control.plugin_version)
-        if found != VERSION:
-            what = f"is of version {found}, and not {VERSION}" if found else "was not loaded"
-            raise WatchError(f"the plugin {self._plugin} {what}")
-        if self._control.taken != self._control.generation:
-            raise WatchError("the machine has not run since it was told what to watch for")
-
-    def close(self) -> None:
-        """Let go of the file; QEMU may still have it."""
-        # The structure is a view of the mapping.
-        del self._control
-        self._map.close()
-        os.close(self._file)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _check(watch: Watch, accesses: list[Access]) -> None:
