@@ -21,6 +21,7 @@
           rewind = pkgs.callPackage ./python {
             nixpkgs = nixpkgs.outPath;
             inherit (rewind.packages) plugin;
+            functions = { inherit (rewind) run check search; };
           };
         };
     in
@@ -32,6 +33,16 @@
       };
 
       overlays.default = import ./overlay.nix { nixpkgs = nixpkgs.outPath; };
+
+      # For flake-parts: perSystem.rewind.checks.
+      flakeModules.default = nixpkgs.lib.modules.importApply ./modules/flake-parts.nix {
+        inherit (self) packages;
+      };
+
+      # For NixOS: programs.rewind, services.rewind.postBuildHook.
+      nixosModules.default = nixpkgs.lib.modules.importApply ./modules/nixos.nix {
+        inherit (self) packages;
+      };
 
       templates.default = {
         path = ./templates/c;
@@ -45,6 +56,10 @@
           packages
           examples
           ;
+        modules = {
+          flake = self.flakeModules.default;
+          nixos = self.nixosModules.default;
+        };
       };
 
       apps.${system} = {

@@ -11,14 +11,9 @@ let
   functions = import ./lib { pkgs = final; };
 in
 {
-  rewind =
-    (final.callPackage ./python {
-      nixpkgs = final.path or nixpkgs;
-      inherit (functions.packages) plugin;
-    }).overrideAttrs
-      (old: {
-        passthru = old.passthru // {
-          inherit (functions) run check search;
-        };
-      });
+  rewind = final.callPackage ./python {
+    nixpkgs = final.path or nixpkgs;
+    inherit (functions.packages) plugin;
+    functions = { inherit (functions) run check search; };
+  };
 }

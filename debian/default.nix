@@ -33,6 +33,7 @@ let
     (import ./pkgs/toolchain.nix)
     (import ./pkgs/hooks.nix)
     (import ./pkgs/trivial-builders.nix)
+    (import ./pkgs/formats.nix)
     (import ./pkgs/fetchers.nix)
     (import ./pkgs/tools.nix)
     (import ./pkgs/sources.nix)

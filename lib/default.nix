@@ -39,6 +39,7 @@ let
 
   searches = import ./search.nix {
     inherit lib searcher runs;
+    bounds = import ./bounds.nix;
     inherit (machineParts) kernel;
     inherit (pkgs) runCommand;
   };

@@ -14,6 +14,8 @@
   nixpkgs,
   # what watches replays, made with the QEMU that runs are made with
   plugin,
+  # lib/'s, for who has the package and wants a check that belongs to it
+  functions ? { },
 }:
 
 let
@@ -109,7 +111,7 @@ python3Packages.buildPythonApplication {
 
   pythonImportsCheck = [ "rewind.cli" ];
 
-  passthru = {
+  passthru = functions // {
     inherit source;
 
     # Not in the check phase: whether rewind can be installed is not for the next version of a

@@ -6,6 +6,8 @@
   packages,
   # those of them that come from examples/
   examples,
+  # the flake's modules: for flake-parts, and for NixOS
+  modules,
 }:
 
 let
@@ -87,6 +89,7 @@ prefixed "lib" (
 // prefixed "same" (lib.mapAttrs (_: fidelity.same) cases.same)
 // prefixed "outcome" (lib.mapAttrs (_: fidelity.outcome) cases.outcome)
 // prefixed "search" searches.checks
+// prefixed "module" (import ./modules { inherit pkgs packages modules rewind; })
 // prefixed "python" packages.rewind.tests
 // prefixed "style" (
   # callPackage adds these two.

@@ -102,6 +102,7 @@ let
   };
 in
 assert import ./values.nix pkgs;
+assert import ./modules.nix pkgs;
 pkgs.runCommandLocal "debian-conventions"
   {
     inherit

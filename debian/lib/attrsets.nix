@@ -56,6 +56,35 @@ in
       else
         value
     ) b;
+  recursiveUpdateUntil =
+    predicate: a: b:
+    let
+      at =
+        path:
+        lib.zipAttrsWith (
+          name: values:
+          let
+            here = path ++ [ name ];
+          in
+          if lib.length values == 1 || predicate here (lib.last values) (lib.head values) then
+            lib.head values
+          else
+            at here values
+        );
+    in
+    at [ ] [
+      b
+      a
+    ];
+  # Those in a tree that fit, without looking into them.
+  collect =
+    predicate: x:
+    if predicate x then
+      [ x ]
+    else if isAttrs x then
+      lib.concatMap (lib.collect predicate) (lib.attrValues x)
+    else
+      [ ];
   cartesianProduct =
     sets:
     lib.foldl' (

@@ -11,6 +11,8 @@ let
     // subjects.customisation
     // subjects.meta
     // subjects.sources
+    // subjects.options
+    // subjects.modules
     // subjects;
 
   # What the files below get.
@@ -30,6 +32,9 @@ let
     filesystem = import ./filesystem.nix lib;
     generators = import ./generators.nix lib;
     cli = import ./cli.nix lib;
+    options = import ./options.nix lib;
+    modules = import ./modules.nix lib;
+    types = import ./types.nix lib;
     licenses = import ./licenses.nix lib;
     maintainers = { };
 

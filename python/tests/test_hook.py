@@ -66,6 +66,7 @@ def test_an_attribute_with_quotes_in_it() -> None:
         ({"schedules": 0}, "at least 1"),
         ({"action": "x"}, "record or check"),
         ({"queue": "here"}, "absolute"),
+        ({"sign": "key"}, "absolute"),
         ({"names": [1]}, "list of patterns"),
     ],
 )
@@ -169,6 +170,7 @@ class Place:
     rewind: FakeRewind = attrs.Factory(FakeRewind)
     said: list[str] = attrs.Factory(list)
     pushed: list[Path] = attrs.Factory(list)
+    signed: list[tuple[Path, Path]] = attrs.Factory(list)
     no_cache: bool = False
 
     @property
@@ -181,8 +183,12 @@ class Place:
                 raise Trouble("nix copy: nobody answers")
             self.pushed += paths
 
+        def sign(key: Path, paths: Sequence[Path]) -> None:
+            assert not self.pushed
+            self.signed += [(key, path) for path in paths]
+
         made = Settings({"queue": str(self.directory / "queue"), **settings})
-        return Worker(made, self.queue, self.said.append, push, self.rewind)
+        return Worker(made, self.queue, self.said.append, push, sign, self.rewind)
 
     def add(self, name: str = "bank-1", action: str = "record") -> str:
         path = drv(self.directory, name)
@@ -223,6 +229,12 @@ def test_a_check_pushes_report_and_runs(place: Place) -> None:
     )
     assert place.pushed == [Path("/nix/store") / name for name in ("run", "search", "f", "p")]
     assert place.results()[0]["verdict"] == "differs"
+
+
+def test_what_is_pushed_is_signed_before(place: Place) -> None:
+    place.add(action="check")
+    place.worker(push="x", sign="/key").once()
+    assert place.signed == [(Path("/key"), path) for path in place.pushed] and place.pushed
 
 
 def test_what_fails_is_tried_again_and_then_given_up(place: Place) -> None:

@@ -4,6 +4,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from conftest import SYSTEM, Answer, Session
 
 
@@ -115,3 +117,96 @@ def test_the_overlay(session: Session) -> None:
         *("--apply", f'f: f {{ nixpkgs = "{session.nixpkgs}"; rewind = "path:{flake["path"]}"; }}'),
     )
     assert json.loads(found) == ["rewind", "rewind-run-x"], found
+
+
+def evaluated(session: Session, place: Path, harness: str, body: str) -> Answer:
+    """What *body* is in a flake that has rewind as an input, as JSON.
+
+    There are ``rewind``, ``pkgs``, and ``eval``: that is tests/modules' *harness*.
+    """
+    (place / "harness.nix").write_bytes(
+        (session.checkout / "tests" / "modules" / f"{harness}.nix").read_bytes()
+    )
+    (place / "flake.nix").write_text(
+        f"""{{
+          inputs.nixpkgs.url = "github:NixOS/nixpkgs/nixos-unstable";
+          inputs.rewind.url = "github:OWNER/rewind";
+          inputs.rewind.inputs.nixpkgs.follows = "nixpkgs";
+          outputs = {{ nixpkgs, rewind, ... }}:
+            let
+              pkgs = nixpkgs.legacyPackages.x86_64-linux;
+              eval = import ./harness.nix {{ inherit pkgs; inherit (pkgs) lib; }};
+            in
+            {{ answer = {body}; }};
+        }}"""
+    )
+    flake = json.loads(session.nix("flake", "metadata", "--json", str(session.checkout)))
+    return session.run(
+        *("nix", "eval", "--json", f"path:{place}#answer", "--no-write-lock-file"),
+        *("--override-input", "nixpkgs", f"path:{session.nixpkgs}"),
+        *("--override-input", "rewind", f"path:{flake['path']}"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        (
+            'postBuildHook.settings.schedules = "64";',
+            "A definition for option `services.rewind.postBuildHook.settings.schedules' is not of"
+            " type `positive integer, meaning >0'",
+        ),
+        (
+            'postBuildHook.settings.action = "run";',
+            "`services.rewind.postBuildHook.settings.action' is not of type"
+            ' `one of "record", "check"\'',
+        ),
+        (
+            "postBuildHook.colour = 1;",
+            "The option `services.rewind.postBuildHook.colour' does not exist",
+        ),
+    ],
+)
+def test_the_nixos_module_says_what_is_wrong(
+    session: Session, tmp_path: Path, settings: str, says: str
+) -> None:
+    answer = evaluated(
+        session,
+        tmp_path,
+        "nixos",
+        f"(eval [ rewind.nixosModules.default {{ services.rewind = {{ {settings} }}; }} ])"
+        ".config.services.rewind.postBuildHook.settings",
+    )
+    assert answer.status != 0 and says in answer.err, str(answer)
+
+
+@pytest.mark.parametrize(
+    ("check", "says"),
+    [
+        (
+            "{ drv = pkgs.hello; shards = 0; }",
+            "`perSystem.x86_64-linux.rewind.checks.hello.shards' is not of type"
+            " `positive integer, meaning >0'",
+        ),
+        (
+            "{ schedules = 3; }",
+            "`perSystem.x86_64-linux.rewind.checks.hello.drv' was accessed but has no value",
+        ),
+    ],
+)
+def test_the_flake_module_says_what_is_wrong(
+    session: Session, tmp_path: Path, check: str, says: str
+) -> None:
+    answer = evaluated(
+        session,
+        tmp_path,
+        "flake-parts",
+        f"""
+          (eval {{
+            imports = [ rewind.flakeModules.default ];
+            systems = [ "x86_64-linux" ];
+            perSystem.rewind.checks.hello = {check};
+          }}).flake.checks.x86_64-linux.hello.drvPath
+        """,
+    )
+    assert answer.status != 0 and says in answer.err, str(answer)

@@ -94,8 +94,13 @@ def test_the_hook_returns_at_once(session: Session, hook: Hook) -> None:
 
 @needs_own_store
 def test_a_daemon_starts_it(session: Session, hook: Hook) -> None:
-    """A real nix-daemon, with the hook in its settings."""
-    hook.write(names=["daemon-*"])
+    """A real nix-daemon, with the hook in its settings; and by it the worker does its work.
+
+    That is how the unit of the NixOS module is: it cannot write to the store itself.
+    """
+    secret, cache = hook.place / "secret", hook.place / "cache"
+    secret.write_text(session.nix("key", "generate-secret", "--key-name", "hook-1"))
+    hook.write(names=["daemon-*"], sign=str(secret), push=f"file://{cache}")
     socket = hook.place / "socket"
     environment = session.environment(
         NIX_CONFIG=f"post-build-hook = {hook.program}",
@@ -111,11 +116,20 @@ def test_a_daemon_starts_it(session: Session, hook: Hook) -> None:
             *("nix", "build", "--no-link", "--store", f"unix://{socket}"), session.job("daemonized")
         )
         assert answer.status == 0, str(answer)
+        (name,) = hook.hook("status", "--json").json["waiting"]
+        assert name.endswith(f"daemon-{session.mark}"), name
+        answer = session.run(
+            *(str(session.rewind_program), "hook", "run", "--once"),
+            *("--config", str(hook.settings)),
+            NIX_CONFIG=f"store = unix://{socket}",
+        )
+        assert answer.status == 0 and f"{name}: daemon-" in answer.out, str(answer)
     finally:
         daemon.terminate()
         daemon.wait(30)
-    (name,) = hook.hook("status", "--json").json["waiting"]
-    assert name.endswith(f"daemon-{session.mark}"), name
+    result = json.loads((hook.place / "queue" / "results.jsonl").read_text())
+    digits = Path(result["run"]).name.partition("-")[0]
+    assert "\nSig: hook-1:" in (cache / f"{digits}.narinfo").read_text()
 
 
 @pytest.mark.parametrize(
@@ -136,5 +150,3 @@ def test_bad_settings(hook: Hook, settings: str, says: str) -> None:
 def test_by_hand(session: Session, hook: Hook) -> None:
     answer = session.run(str(hook.program))
     assert answer.status == 2 and "DRV_PATH is not set" in answer.err, str(answer)
-
-

@@ -10,6 +10,7 @@ All of its keys can be left out::
       "action": "record",                what is done: "record", or "check", which records as well
       "schedules": 64,                   how many schedules a check tries
       "push": null,                      a store's URL that runs and reports are copied to
+      "sign": null,                      a file with the secret key that they are signed with before
       "attempts": 5                      how often something is tried that fails
     }
 """
@@ -33,6 +34,7 @@ _KEYS: Mapping[str, tuple[type, ...]] = {
     "action": (str,),
     "schedules": (int,),
     "push": (str, type(None)),
+    "sign": (str, type(None)),
     "attempts": (int,),
 }
 
@@ -58,6 +60,8 @@ class Settings:
         self.action: str = data.get("action", "record")
         self.schedules: int = data.get("schedules", 64)
         self.push: str | None = data.get("push")
+        sign = data.get("sign")
+        self.sign = None if sign is None else Path(sign)
         self.attempts: int = data.get("attempts", 5)
         if not all(isinstance(name, str) for name in self.names):
             raise SettingsError("the setting names is a list of patterns")
@@ -65,6 +69,8 @@ class Settings:
             raise SettingsError(f"the setting action is {' or '.join(ACTIONS)}, not {self.action}")
         if not self.queue.is_absolute():
             raise SettingsError("the setting queue is an absolute path")
+        if self.sign is not None and not self.sign.is_absolute():
+            raise SettingsError("the setting sign is an absolute path")
         if self.schedules < 1 or self.attempts < 1:
             raise SettingsError("the settings schedules and attempts are at least 1")
 

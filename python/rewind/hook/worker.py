@@ -55,12 +55,14 @@ class Worker:
 
     :param say: told in one line what was done.
     :param push: copies store paths to a store's URL.
+    :param sign: signs store paths with the secret key in a file.
     """
 
     settings: Settings
     queue: Queue
     say: Callable[[str], None]
     push: Callable[[str, Sequence[Path]], None]
+    sign: Callable[[Path, Sequence[Path]], None]
     rewind: Rewind = rewind
 
     def once(self) -> int:
@@ -127,6 +129,8 @@ class Worker:
             paths += [self._built(side) for side in sides if side is not None]
             result |= {"search": report["search"], "verdict": report["verdict"]}
             summary += f"; check: {report['verdict']}"
+        if self.settings.sign is not None:
+            self.sign(self.settings.sign, paths)
         if self.settings.push is not None:
             self.push(self.settings.push, paths)
             result["pushed"] = self.settings.push

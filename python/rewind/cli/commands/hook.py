@@ -38,7 +38,7 @@ def _config(function: Callable[..., None]) -> Callable[..., None]:
 def run(config: Path | None, once: bool) -> None:
     """Work off the queue."""
     settings = _settings(config)
-    worker = Worker(settings, Queue(settings.queue), _say, _push)
+    worker = Worker(settings, Queue(settings.queue), _say, _push, _sign)
     if not once:
         worker.forever()
     while worker.once():
@@ -88,3 +88,10 @@ def _push(url: str, paths: Sequence[Path]) -> None:
         nix.nix("copy", "--to", url, *map(str, paths))
     except nix.NixFailure as error:
         raise Trouble(f"nix copy: {error}") from None
+
+
+def _sign(key: Path, paths: Sequence[Path]) -> None:
+    try:
+        nix.nix("store", "sign", "--key-file", str(key), *map(str, paths))
+    except nix.NixFailure as error:
+        raise Trouble(f"nix store sign: {error}") from None
