@@ -49,6 +49,7 @@ pkgs.runCommandCC "debian-programs"
       makeWrapper
       meson
       ninja
+      openssh
       patchelf
       perl
       pkg-config
@@ -108,6 +109,12 @@ pkgs.runCommandCC "debian-programs"
     works stress-ng stress-ng --version
     works bc bash -c 'echo "6 * 7" | bc'
     works which which ls
+    works ssh ssh -V
+    works sshd sshd -V
+    ssh-keygen -q -t ed25519 -N "" -f host-key
+    # (its other half is nowhere but in its package)
+    works sshd-session bash -c 'sshd -T -f /dev/null -h "$PWD/host-key" |
+      sed -n "s/^sshdsessionpath //p" | grep ^/nix/store | xargs ls'
     works perl-modules perl -MPOSIX -MData::Dumper -e 'print $]'
     works python-modules python3 -c '
     import attrs, cbor2, click, drgn, elftools, hypothesis, mypy, pytest, qemu.qmp, rich, yaml, zstandard

@@ -80,6 +80,25 @@ lib.mapAttrs (
     # (GCONV_PATH: the conversions to the character sets that gdb uses within)
     post = "wrap gdb PYTHONHOME=$out/usr GCONV_PATH=${debian.libc}/usr/lib/$multiarch/gconv";
   };
+  # It looks for its other half where it would be installed.
+  openssh = package "openssh" {
+    mainProgram = "ssh";
+    # sshd is linked with it, whether it is used or not.
+    keep = [
+      "libaudit1"
+      "libpam0g"
+    ];
+    post = ''
+      mv $out/usr/bin/sshd $out/usr/bin/.sshd
+      {
+        echo "#!$sandboxShell/bin/busybox sh"
+        echo "exec $out/usr/bin/.sshd -o SshdSessionPath=$out/usr/lib/openssh/sshd-session \\"
+        echo "  -o SshdAuthPath=$out/usr/lib/openssh/sshd-auth \"\$@\""
+      } >$out/usr/bin/sshd
+      chmod 755 $out/usr/bin/sshd
+      publish sshd
+    '';
+  };
   perl = package "perl" {
     post = ''
       modules=

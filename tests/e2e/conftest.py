@@ -308,15 +308,18 @@ _FLAKE = """{
       runs = builtins.mapAttrs (_: drv: rewind.lib.x86_64-linux.run { inherit drv; }) jobs // {
         bank = rewind.lib.x86_64-linux.run { drv = rewind.packages.x86_64-linux.bank; };
       };
+      # For each way to reach builders one that nobody has made, with a shard for each of two.
       searches = builtins.mapAttrs (
-        _: shards:
-        rewind.lib.x86_64-linux.search {
-          inherit shards;
-          drv = jobs.lines;
-          schedules = 9;
-          all = true;
-        }
-      ) { one = 1; two = 2; };
+        _: schedules:
+        builtins.mapAttrs (
+          _: shards:
+          rewind.lib.x86_64-linux.search {
+            inherit schedules shards;
+            drv = jobs.lines;
+            all = true;
+          }
+        ) { one = 1; two = 2; }
+      ) { local = 9; ssh = 8; ssh-ng = 7; };
       text = "no derivation";
     };
 }

@@ -63,7 +63,7 @@ let
 in
 {
   # What the tests themselves use.
-  inherit (pkgs) elfutils gdb;
+  inherit (pkgs) elfutils gdb openssh;
 
   # The processes' order is in its log.
   hello = job "hello" { outputs = [ "out" "doc" ]; } ''

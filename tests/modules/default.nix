@@ -284,6 +284,10 @@ in
           "nix-daemon.socket"
           "network-online.target"
         ]}
+        ${expect "the unit's programs" (map lib.getName unit.path) [
+          (lib.getName config.nix.package)
+          "openssh"
+        ]}
         ${expect "the unit's paths" unit.serviceConfig.ReadWritePaths [ "/build/queue" ]}
         ${expect "tmpfiles" config.systemd.tmpfiles.rules [ "d /build/queue 0755 root root -" ]}
         ${refuses "a number as text" (hookWith { schedules = "64"; })}
