@@ -32,7 +32,7 @@ let
   programs = pkgs.runCommandCC "rewind-bench-programs" { } ''
     mkdir -p $out/bin
     for source in ${./programs}/*.c; do
-      cc -O2 -o $out/bin/$(basename $source .c) $source -lm
+      cc -O2 -pthread -o $out/bin/$(basename $source .c) $source -lm
     done
   '';
 
@@ -42,6 +42,9 @@ let
     integers = script "integers" [ ] "${programs}/bin/integers 3000000";
 
     floats = script "floats" [ ] "${programs}/bin/floats 200000";
+
+    # 100 million, by two threads.
+    accesses = script "accesses" [ ] "${programs}/bin/accesses 100";
 
     # What takes the most time in most builds: the machine's own init serves as the source.
     compile = script "compile" [ pkgs.stdenv.cc ] ''

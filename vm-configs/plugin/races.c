@@ -203,7 +203,9 @@ typedef struct {
 G_STATIC_ASSERT(sizeof(Record) == 64);
 
 typedef struct {
-    uint32_t threads;           /* a bit for each, modulo 32 */
+    uint16_t slot;              /* of the thread that was first */
+    bool shared;                /* with another one */
+    uint8_t latest;             /* the number of a record */
     uint16_t count, room;
     Record record[];
 } Word;
@@ -228,6 +230,7 @@ static GHashTable *atoms;       /* physical address -> Atom */
 static GHashTable *messages;    /* the kernel's object -> clock */
 static GHashTable *ended;       /* address and tgid -> Thread */
 static GHashTable *updates;     /* pcs that read and write at once */
+static uint64_t cached_updates[256];
 static GHashTable *pairs;       /* key -> number + 1 */
 static uint32_t room, atom_numbers;
 static Page *cached_pages[256];
@@ -576,6 +579,21 @@ static Page *find_page(uint64_t number, bool make)
     return page;
 }
 
+/*
+ * Where pages of the current process are in the machine, as a processor would
+ * keep it: until the kernel has it forgotten.
+ */
+static struct {
+    uint64_t virtual;           /* a page's number and 1 bit more; 0: none */
+    uint64_t number;
+    Page *page;
+} translations[256];
+
+static void forget_translations(unsigned int vcpu, void *data)
+{
+    memset(translations, 0, sizeof(translations));
+}
+
 static void forget_words(Page *page, uint32_t first, uint32_t last)
 {
     for (; first <= last; first++) {
@@ -636,6 +654,7 @@ static void on_clear(unsigned int vcpu, void *data)
         g_hash_table_foreach_remove(atoms, is_on_page, &number);
     }
     cached_pages[number % G_N_ELEMENTS(cached_pages)] = NULL;
+    forget_translations(vcpu, NULL);
     g_hash_table_remove(pages, (void *)number);
 }
 
@@ -779,9 +798,10 @@ static uint64_t value_of(qemu_plugin_meminfo_t info)
 }
 
 /* Whether it is an atomic access, as far as can be told. */
-static bool order(Thread *me, qemu_plugin_meminfo_t info, uint64_t address,
-                  uint64_t physical, uint32_t size, int64_t time, bool store,
-                  bool locked, bool foreign)
+static __attribute__((noinline))
+bool order(Thread *me, qemu_plugin_meminfo_t info, uint64_t address,
+           uint64_t physical, uint32_t size, int64_t time, bool store,
+           bool locked, bool foreign)
 {
     Thread *gone;
     Atom *atom;
@@ -893,7 +913,8 @@ static uint32_t classify(uint64_t address, const Record *y, const Record *x)
     if (y->strong <= current->strong[y->slot]) {
         return CLASS_ORDERED;
     }
-    if (y->sync && x->sync) {
+    /* Before the word's first atomic access, it was not known to be one. */
+    if (x->sync && (y->sync || y->mask == x->mask)) {
         return CLASS_ATOMICS;
     }
     if (have_common_lock(y, x)) {
@@ -957,9 +978,73 @@ static Word *grow(Word *word)
                       sizeof(Record));
     if (!word) {
         memset(grown, 0, sizeof(*grown));
+        grown->slot = current->slot;
     }
     grown->room += more;
     return grown;
+}
+
+static bool is_same(const Record *y, uint16_t slot, uint64_t pc, uint8_t mask,
+                    uint8_t flags)
+{
+    return y->slot == slot && y->pc == pc && y->mask == mask &&
+        y->flags == flags;
+}
+
+static void note_locks(Record *x)
+{
+    uint32_t i;
+
+    for (i = 0; i < NOTED && i < current->held_count; i++) {
+        const Held *held = &current->held[current->held_count - 1 - i];
+
+        x->atom[i] = held->atom->number;
+        x->section[i] = held->section;
+    }
+}
+
+/*
+ * What most accesses are: one that has come before, to a word of this thread
+ * alone. Others do not need to be compared with it, and only what may have
+ * changed is written.
+ */
+static inline bool renew_record(Page *page, uint64_t address, uint64_t pc,
+                                uint8_t mask, uint8_t flags, bool sync,
+                                int64_t time)
+{
+    const Thread *me = current;
+    Word *word = page->word[(address & 4095) >> 3];
+    Record *same;
+    uint32_t i, at;
+
+    if (!word || word->shared || word->slot != me->slot) {
+        return false;
+    }
+    /* In a loop, what comes next is what has come next before. */
+    at = word->latest;
+    for (i = 0; i < word->count; i++) {
+        at = at + 1 < word->count ? at + 1 : 0;
+        same = &word->record[at];
+        if (is_same(same, me->slot, pc, mask, flags)) {
+            break;
+        }
+    }
+    if (i == word->count || same->pid != me->pid) {
+        return false;
+    }
+    page->virtual = address & -4096ull;
+    page->tgid = me->tgid;
+    word->latest = at;
+    same->time = time;
+    same->strong = me->strong[me->slot];
+    same->weak = me->weak[me->slot];
+    same->heap = me->heap[me->slot];
+    same->sync = sync;
+    if (me->held_count || same->atom[0]) {
+        memset(same->atom, 0, sizeof(same->atom));
+        note_locks(same);
+    }
+    return true;
 }
 
 /* Which of a word's records @x takes the place of, when there is no room. */
@@ -981,14 +1066,15 @@ static Record *choose_victim(Word *word, const Record *x)
             }
         }
     }
-    if (word->threads & (word->threads - 1)) {
+    if (word->shared) {
         control->forgotten++;
     }
     return count > 1 ? own : oldest;
 }
 
 /* @x is an access to the word at the virtual @address. */
-static void add_record(uint64_t address, uint64_t physical, const Record *x)
+static __attribute__((noinline))
+void add_record(uint64_t address, uint64_t physical, const Record *x)
 {
     Page *page = find_page(physical >> PAGE_BITS, true);
     Word *word, *grown, **place;
@@ -1010,15 +1096,15 @@ static void add_record(uint64_t address, uint64_t physical, const Record *x)
             return;
         }
     }
+    word->shared |= x->slot != word->slot;
     for (i = 0; i < word->count; i++) {
         Record *y = &word->record[i];
 
-        if (y->slot == x->slot && y->pc == x->pc && y->mask == x->mask &&
-            y->flags == x->flags) {
+        if (is_same(y, x->slot, x->pc, x->mask, x->flags)) {
             same = y;
         }
     }
-    if (word->threads & ~(1u << (x->slot % 32))) {
+    if (word->shared) {
         for (i = 0; i < word->count; i++) {
             const Record *y = &word->record[i];
 
@@ -1032,7 +1118,6 @@ static void add_record(uint64_t address, uint64_t physical, const Record *x)
             add_pair(address + __builtin_ctz(y->mask & x->mask), y, x);
         }
     }
-    word->threads |= 1u << (x->slot % 32);
     if (same) {
         *same = *x;
         return;
@@ -1052,27 +1137,26 @@ static void add_record(uint64_t address, uint64_t physical, const Record *x)
 
 /* --- accesses */
 
-static bool is_foreign(uint64_t address)
+static inline bool is_foreign(uint64_t address)
 {
-    static uint32_t last;
-    uint32_t i;
+    /* Files are mapped by pages. */
+    static struct {
+        uint64_t page, generation;
+        uint32_t tgid;
+        bool foreign;
+    } cache[64], *cached;
+    uint64_t page = address >> PAGE_BITS;
 
-    if (last < control->foreign &&
-        address >= control->foreign_range[last].start &&
-        address < control->foreign_range[last].end &&
-        control->foreign_range[last].process == current->tgid) {
-        return true;
+    cached = &cache[page % G_N_ELEMENTS(cache)];
+    if (cached->page != page || cached->tgid != current->tgid ||
+        cached->generation != control->taken) {
+        cached->page = page;
+        cached->tgid = current->tgid;
+        cached->generation = control->taken;
+        cached->foreign = is_in(control->foreign_range, control->foreign,
+                                address);
     }
-    for (i = 0; i < control->foreign; i++) {
-        const Range *range = &control->foreign_range[i];
-
-        if (address >= range->start && address < range->end &&
-            range->process == current->tgid) {
-            last = i;
-            return true;
-        }
-    }
-    return false;
+    return cached->foreign;
 }
 
 /* The physical address of what was just accessed; ~0 of a device's. */
@@ -1086,64 +1170,55 @@ static uint64_t physical_of(qemu_plugin_meminfo_t info, uint64_t address)
     return qemu_plugin_hwaddr_phys_addr(found);
 }
 
-static void on_access(unsigned int vcpu, qemu_plugin_meminfo_t info,
-                      uint64_t address, void *data)
+/* The same, and what is kept of its page, if there is something. */
+static inline uint64_t translate(qemu_plugin_meminfo_t info, uint64_t address,
+                                 Page **page)
 {
-    uint64_t packed = (uint64_t)(uintptr_t)data;
-    bool locked = packed & LOCKED;
-    Thread *me = current;
-    uint64_t pc, physical, at;
-    uint32_t size, i;
-    int64_t time;
-    bool store, foreign, sync = false;
-    Record x;
+    uint64_t virtual = address >> PAGE_BITS, physical;
+    uint32_t at = virtual % G_N_ELEMENTS(translations);
 
-    if (!me || address >> 47) {
-        return;
-    }
-    me->waiting = NULL;
-    pc = packed & ((1ull << PC_BITS) - 1);
-    foreign = is_foreign(pc);
-    if (foreign && !locked && !special[(address & 4095) >> 2]) {
-        return;
-    }
-    physical = physical_of(info, address);
-    if (physical == ~0ull) {
-        return;
-    }
-    control->accesses++;
-    size = 1u << qemu_plugin_mem_size_shift(info);
-    store = qemu_plugin_mem_is_store(info);
-    time = rewind_time(packed << 1 >> (PC_BITS + 1));
-    if (locked || special[(address & 4095) >> 2]) {
-        sync = order(me, info, address, physical, size, time, store, locked,
-                     foreign && is_foreign(address));
-    }
-    if (foreign) {
-        return;
-    }
-    if (!store) {
-        me->load.address = address;
-        me->load.time = time;
-        if (!sync) {
-            me->load.value = 0;
+    if (translations[at].virtual != (virtual << 1 | 1)) {
+        physical = physical_of(info, address);
+        if (physical == ~0ull) {
+            return physical;
         }
-    } else if (me->load.address == address && me->load.time == time) {
-        g_hash_table_add(updates, (void *)pc);
+        translations[at].virtual = virtual << 1 | 1;
+        translations[at].number = physical >> PAGE_BITS;
+        translations[at].page = NULL;
     }
-    x = (Record) {
+    if (!translations[at].page) {
+        translations[at].page = find_page(translations[at].number, false);
+    }
+    *page = translations[at].page;
+    return translations[at].number << PAGE_BITS | (address & 4095);
+}
+
+/* When the block that is executed ends, if nothing comes in between. */
+static int64_t block_end;
+
+static void on_block(unsigned int vcpu, void *data)
+{
+    if (current) {
+        block_end = rewind_time((uintptr_t)data) + (uintptr_t)data;
+    }
+}
+
+/* All words that are accessed. */
+static __attribute__((noinline))
+void add_records(qemu_plugin_meminfo_t info, uint64_t address,
+                 uint64_t physical, uint64_t pc, uint32_t size, uint8_t flags,
+                 bool sync, int64_t time)
+{
+    const Thread *me = current;
+    uint64_t at;
+    Record x = {
         .pc = pc, .time = time, .pid = me->pid, .process = me->process,
         .strong = me->strong[me->slot], .weak = me->weak[me->slot],
         .heap = me->heap[me->slot],
-        .slot = me->slot, .sync = sync, .size = size,
-        .flags = (store ? ACCESS_WRITE : 0) | (locked ? ACCESS_LOCKED : 0),
+        .slot = me->slot, .sync = sync, .size = size, .flags = flags,
     };
-    for (i = 0; i < NOTED && i < me->held_count; i++) {
-        const Held *held = &me->held[me->held_count - 1 - i];
 
-        x.atom[i] = held->atom->number;
-        x.section[i] = held->section;
-    }
+    note_locks(&x);
     for (at = address & ~7ull; at < address + size; at += 8) {
         uint32_t low = address > at ? address - at : 0;
         uint32_t high = address + size < at + 8 ? address + size - at : 8;
@@ -1158,6 +1233,64 @@ static void on_access(unsigned int vcpu, qemu_plugin_meminfo_t info,
         x.mask = ((1 << high) - 1) & ~((1 << low) - 1);
         add_record(at, physical - address + at, &x);
     }
+}
+
+static void on_access(unsigned int vcpu, qemu_plugin_meminfo_t info,
+                      uint64_t address, void *data)
+{
+    uint64_t packed = (uint64_t)(uintptr_t)data;
+    bool locked = packed & LOCKED;
+    Thread *me = current;
+    uint64_t pc, physical;
+    Page *page;
+    uint32_t size;
+    int64_t time;
+    bool store, foreign, sync = false;
+    uint8_t flags;
+
+    if (!me || address >> 47) {
+        return;
+    }
+    me->waiting = NULL;
+    pc = packed & ((1ull << PC_BITS) - 1);
+    foreign = is_foreign(pc);
+    if (foreign && !locked && !special[(address & 4095) >> 2]) {
+        return;
+    }
+    physical = translate(info, address, &page);
+    if (physical == ~0ull) {
+        return;
+    }
+    control->accesses++;
+    size = 1u << qemu_plugin_mem_size_shift(info);
+    store = qemu_plugin_mem_is_store(info);
+    time = block_end - (int64_t)(packed << 1 >> (PC_BITS + 1));
+    if (locked || special[(address & 4095) >> 2]) {
+        sync = order(me, info, address, physical, size, time, store, locked,
+                     foreign && is_foreign(address));
+    }
+    if (foreign) {
+        return;
+    }
+    if (!store) {
+        me->load.address = address;
+        me->load.time = time;
+        if (!sync) {
+            me->load.value = 0;
+        }
+    } else if (me->load.address == address && me->load.time == time) {
+        if (cached_updates[pc % G_N_ELEMENTS(cached_updates)] != pc) {
+            cached_updates[pc % G_N_ELEMENTS(cached_updates)] = pc;
+            g_hash_table_add(updates, (void *)pc);
+        }
+    }
+    flags = (store ? ACCESS_WRITE : 0) | (locked ? ACCESS_LOCKED : 0);
+    if (page && (address & 7) + size <= 8 &&
+        renew_record(page, address, pc, ((1 << size) - 1) << (address & 7),
+                     flags, sync, time)) {
+        return;
+    }
+    add_records(info, address, physical, pc, size, flags, sync, time);
 }
 
 /* --- translation */
@@ -1184,6 +1317,24 @@ static bool is_locked(struct qemu_plugin_insn *insn)
                     bytes[i + 1] >> 6 != 3);
 }
 
+/* invlpg, invpcid, or a move to a control register. */
+static bool forgets_translations(struct qemu_plugin_insn *insn)
+{
+    uint8_t bytes[16] = { 0 };
+    size_t count = qemu_plugin_insn_data(insn, bytes, sizeof(bytes)), i = 0;
+
+    while (i < count && (bytes[i] == 0x66 || (bytes[i] & 0xf0) == 0x40)) {
+        i++;
+    }
+    if (i + 2 >= count || bytes[i] != 0x0f) {
+        return false;
+    }
+    return bytes[i + 1] == 0x22 ||
+        (bytes[i + 1] == 0x01 && bytes[i + 2] >> 6 != 3 &&
+         (bytes[i + 2] >> 3 & 7) == 7) ||
+        (bytes[i + 1] == 0x38 && bytes[i + 2] == 0x82);
+}
+
 static void instrument_kernel(struct qemu_plugin_insn *insn, uint64_t pc)
 {
     const struct {
@@ -1200,6 +1351,10 @@ static void instrument_kernel(struct qemu_plugin_insn *insn, uint64_t pc)
         qemu_plugin_register_vcpu_mem_cb(insn, on_switch,
                                          QEMU_PLUGIN_CB_NO_REGS,
                                          QEMU_PLUGIN_MEM_W, NULL);
+    }
+    if (forgets_translations(insn)) {
+        qemu_plugin_register_vcpu_insn_exec_cb(insn, forget_translations,
+                                               QEMU_PLUGIN_CB_NO_REGS, NULL);
     }
     for (i = 0; i < G_N_ELEMENTS(hooks); i++) {
         if (pc == hooks[i].function) {
@@ -1231,6 +1386,11 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 
     if (!instrumented) {
         return;
+    }
+    if (!in_kernel(qemu_plugin_tb_vaddr(tb))) {
+        qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block,
+                                             QEMU_PLUGIN_CB_NO_REGS,
+                                             (void *)(uintptr_t)count);
     }
     for (i = 0; i < count; i++) {
         struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
@@ -1269,6 +1429,7 @@ static void on_start(void)
     if (!rewind_read(control->current_task, &task, sizeof(task))) {
         task = 0;
     }
+    forget_translations(0, NULL);
     set_task(task);
 }
 
