@@ -46,6 +46,7 @@ stdenv.mkDerivation (finalAttrs: {
     ./patches/0006-icount-the-time-within-a-block.patch
     ./patches/0007-plugins-export-the-rewind-device-s-functions.patch
     ./patches/0008-target-i386-the-resume-flag-is-one-instruction-s.patch
+    ./patches/0009-target-i386-tell-when-user-mode-begins-and-ends.patch
   ];
 
   nativeBuildInputs = [
@@ -71,6 +72,7 @@ stdenv.mkDerivation (finalAttrs: {
 
   postPatch = ''
     cp ${./hw/misc/rewind.c} hw/misc/rewind.c
+    cp ${./include/hw/misc/rewind.h} include/hw/misc/rewind.h
     cp ${./include/qemu/rewind-plugin.h} include/qemu/rewind-plugin.h
     cp ${./devices.mak} configs/devices/i386-softmmu/default.mak
     patchShebangs .

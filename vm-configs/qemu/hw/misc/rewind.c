@@ -27,6 +27,7 @@
 #include "exec/tb-flush.h"
 #include "hw/core/cpu.h"
 #include "hw/isa/isa.h"
+#include "hw/misc/rewind.h"
 #include "hw/qdev-properties.h"
 #include "migration/vmstate.h"
 #include "system/cpu-timers.h"
@@ -56,6 +57,12 @@ OBJECT_DECLARE_SIMPLE_TYPE(RewindState, REWIND)
 #define WINDOW_SIZE         (64 * GiB)
 #define LAYERS              4
 
+/*
+ * Tasks that are watched: those whose number in the job's namespace is below
+ * this, which is more than Linux gives out on one CPU (PID_MAX_DEFAULT).
+ */
+#define TASKS               32768
+
 #define CHANNELS            64
 #define PENDING             8
 
@@ -69,17 +76,44 @@ enum { PORT_PERTURB = 4, PORT_NS_LOW = 8, PORT_NS_HIGH = 12 };
 enum { COMMAND_READY = 1, COMMAND_ATTACH, COMMAND_START, COMMAND_FINISHED,
        COMMAND_STALLED };
 enum { END_FINISHED = 1, END_STALLED, END_TIMED_OUT };
-enum { FRAME_RECORDS = 0, FRAME_END = 1 };
+enum { FRAME_RECORDS = 0, FRAME_END = 1, FRAME_SCHEDULE = 2 };
+
+/* What is looked at of records, which drivers/rewind/rewind.h defines. */
+enum { RECORD_ENTER = 2, RECORD_SWITCH = 4, RECORD_FORK = 5, RECORD_EXEC = 6,
+       RECORD_TASK_END = 7 };
+enum { AT_TYPE = 2, AT_PID = 4, AT_TID = 8, AT_AUX = 12, AT_CHILD_PID = 16,
+       AT_NEXT_TID = 20 };
 
 typedef enum { KIND_STALL = 1, KIND_RESCHEDULE, KIND_SHELL, KIND_INPUT,
                KIND_STOP } PerturbationKind;
 
+/* In the schedule's frame, instead of a step: where it came. */
+#define CAME_NEVER          UINT64_MAX
+/* before the state that this machine has begun with, or never */
+#define CAME_BEFORE         (UINT64_MAX - 1)
+
+/*
+ * At a step and an offset; or, with a task, after its @call-th system call and
+ * @offset instructions of it in user mode.
+ */
 typedef struct {
     uint64_t step, offset, ns;
+    uint64_t task, call;        /* task 0: at a step */
     PerturbationKind kind;
-    int64_t due;                /* guest time, -1 until its step was taken */
+    int64_t due;                /* guest time, -1 if it is not known (yet) */
     bool done;
+    uint64_t came_step, came_offset;
 } Perturbation;
+
+/* A task of the job that is alive. */
+typedef struct {
+    uint64_t tid, pid;
+    uint64_t number;            /* by order of appearance, from 1; 0: none */
+    uint64_t calls;             /* system calls that it has begun */
+    /* since it began the last one: instructions in user mode, as far as left */
+    uint64_t instructions;
+    uint8_t entered;            /* and has it been in user mode at all? */
+} Task;
 
 struct RewindState {
     ISADevice parent_obj;
@@ -102,6 +136,8 @@ struct RewindState {
     QEMUTimer *perturb_timer, *limit_timer;
     GArray *schedule;
     guint next;                 /* first perturbation whose step is to come */
+    GPtrArray *named;           /* those of the schedule with a task */
+    Task *tasks;                /* by tid */
     uint8_t *frame;
     uint32_t frame_bytes, frame_records;
     uint64_t frame_step, frame_time;
@@ -122,7 +158,15 @@ struct RewindState {
     uint64_t pending_ns[PENDING];
     uint64_t taken_ns;          /* of the perturbation the guest took last */
     uint64_t sent[CHANNELS];
+    uint64_t ntasks;            /* of the job, so far */
+    uint64_t current;           /* tid of the one that has the CPU, or 0 */
+    uint8_t user;               /* the CPU is in user mode, */
+    int64_t user_time;          /* since when */
+    int32_t nlive;              /* those of the tasks that are alive */
+    Task *live;
 };
+
+static RewindState *rewind_device;
 
 static int64_t rewind_now(void)
 {
@@ -170,6 +214,28 @@ static void rewind_flush(RewindState *s)
     s->frame_records = 0;
 }
 
+/* Where each perturbation of the schedule came: u64 step, u64 offset. */
+static void rewind_write_came(RewindState *s)
+{
+    g_autoptr(GByteArray) data = g_byte_array_new();
+    uint8_t entry[16];
+    guint i;
+
+    for (i = 0; i < s->schedule->len; i++) {
+        Perturbation *p = &g_array_index(s->schedule, Perturbation, i);
+
+        if (p->kind == KIND_STALL || p->kind == KIND_RESCHEDULE) {
+            stq_le_p(entry, p->came_step);
+            stq_le_p(entry + 8, p->came_offset);
+            g_byte_array_append(data, entry, sizeof(entry));
+        }
+    }
+    if (data->len) {
+        rewind_write_frame(s, FRAME_SCHEDULE, data->data, data->len, 0,
+                           s->steps, rewind_now());
+    }
+}
+
 static void rewind_end(RewindState *s, uint32_t reason)
 {
     uint8_t end[32];
@@ -180,6 +246,7 @@ static void rewind_end(RewindState *s, uint32_t reason)
     s->ended = 1;
     rewind_flush(s);
     if (s->trace_fd >= 0) {
+        rewind_write_came(s);
         stl_le_p(end, reason);
         stl_le_p(end + 4, 0);
         stq_le_p(end + 8, s->steps);
@@ -235,7 +302,7 @@ static void rewind_perturb_due(void *opaque)
         Perturbation *first = NULL;
         guint i;
 
-        for (i = 0; i < s->next; i++) {
+        for (i = 0; i < s->schedule->len; i++) {
             Perturbation *p = &g_array_index(s->schedule, Perturbation, i);
 
             if (!p->done && p->due >= 0 && (!first || p->due < first->due)) {
@@ -250,6 +317,8 @@ static void rewind_perturb_due(void *opaque)
             return;
         }
         first->done = true;
+        first->came_step = s->steps - 1;
+        first->came_offset = first->due - s->step_time;
         rewind_perturb(s, first);
     }
 }
@@ -262,18 +331,244 @@ static void rewind_schedule_step(RewindState *s, uint64_t step, int64_t time)
     while (s->next < s->schedule->len) {
         Perturbation *p = &g_array_index(s->schedule, Perturbation, s->next);
 
-        if (p->step > step) {
-            break;
+        if (!p->task) {
+            if (p->step > step) {
+                break;
+            }
+            if (p->step == step && time + (int64_t)p->offset >= rewind_now()) {
+                p->due = time + p->offset;
+                any = true;
+            } else {
+                p->came_step = CAME_BEFORE;
+            }
         }
         s->next++;
-        if (p->step == step && time + (int64_t)p->offset >= rewind_now()) {
-            p->due = time + p->offset;
-            any = true;
-        }
     }
     if (any) {
         rewind_perturb_due(s);
     }
+}
+
+/*
+ * --- the job's tasks
+ *
+ * Positions with a task count its instructions in user mode. Whatever has
+ * happened before in others, in the kernel or in interrupts, it is the same
+ * place in the program. Such a position is the first moment at which so many
+ * instructions have been executed; its time is known whenever the task gets to
+ * user mode, and not any more when it leaves it before.
+ */
+
+static Task *rewind_task(RewindState *s, uint64_t tid)
+{
+    return tid && tid < TASKS && s->tasks[tid].number ? &s->tasks[tid] : NULL;
+}
+
+static void rewind_new_task(RewindState *s, uint64_t pid, uint64_t tid)
+{
+    s->ntasks++;
+    if (tid < TASKS) {
+        s->tasks[tid] = (Task) { .tid = tid, .pid = pid, .number = s->ntasks };
+    }
+}
+
+/*
+ * A thread that execs takes the tid of its process's first one, which has
+ * ended, as all the others have.
+ */
+static void rewind_take_tid(RewindState *s, uint64_t pid, uint64_t tid)
+{
+    uint64_t i;
+
+    for (i = 1; tid < TASKS && i < TASKS; i++) {
+        if (s->tasks[i].number && s->tasks[i].pid == pid) {
+            s->tasks[tid] = s->tasks[i];
+            s->tasks[tid].tid = tid;
+            s->tasks[i] = (Task) {};
+            return;
+        }
+    }
+}
+
+/* Looks at a record, which the guest has sent from the kernel. */
+static void rewind_follow(RewindState *s, const uint8_t *record, uint32_t size)
+{
+    uint64_t tid = ldl_le_p(record + AT_TID);
+    Task *task;
+
+    switch (record[AT_TYPE]) {
+    case RECORD_ENTER:
+        task = rewind_task(s, tid);
+        if (task) {
+            task->calls++;
+            task->instructions = 0;
+            task->entered = 0;
+        }
+        break;
+    case RECORD_SWITCH:
+        if (size >= AT_NEXT_TID + 4) {
+            s->current = ldl_le_p(record + AT_NEXT_TID);
+        }
+        break;
+    case RECORD_FORK:
+        if (size >= AT_CHILD_PID + 4) {
+            rewind_new_task(s, ldl_le_p(record + AT_CHILD_PID),
+                            ldl_le_p(record + AT_AUX));
+        }
+        break;
+    case RECORD_EXEC:
+        if (!rewind_task(s, tid)) {
+            rewind_take_tid(s, ldl_le_p(record + AT_PID), tid);
+        }
+        s->current = tid;
+        break;
+    case RECORD_TASK_END:
+        task = rewind_task(s, tid);
+        if (task) {
+            *task = (Task) {};
+        }
+        break;
+    }
+}
+
+/* The instructions of the running @task in user mode since its last call. */
+static uint64_t rewind_instructions(RewindState *s, const Task *task,
+                                    int64_t now)
+{
+    return task->instructions + (s->user ? now - s->user_time : 0);
+}
+
+/*
+ * The running @task is in user mode: from when on is @p due?  Returns the time,
+ * or -1 if it is not due as long as the task executes nothing but user mode.
+ */
+static int64_t rewind_named_due(RewindState *s, const Task *task,
+                                const Perturbation *p)
+{
+    if (p->done || p->task != task->number || p->call != task->calls ||
+        p->offset < task->instructions ||
+        p->offset - task->instructions > (uint64_t)(INT64_MAX - s->user_time)) {
+        return -1;
+    }
+    return s->user_time + (p->offset - task->instructions);
+}
+
+/* The instruction is the last of its block: the time is exact. */
+void rewind_user_mode(bool user)
+{
+    RewindState *s = rewind_device;
+    Task *task;
+    int64_t now;
+    guint i;
+
+    if (!s || !current_cpu) {
+        return;
+    }
+    now = icount_peek(current_cpu, 0);
+    task = rewind_task(s, s->current);
+    if (!user) {
+        if (task) {
+            task->instructions = rewind_instructions(s, task, now);
+        }
+        s->user = 0;
+        for (i = 0; i < s->named->len; i++) {
+            Perturbation *p = g_ptr_array_index(s->named, i);
+
+            /* What is due at this very moment comes, before all else does. */
+            if (!p->done && p->due > now) {
+                p->due = -1;
+            }
+        }
+        return;
+    }
+    s->user = 1;
+    s->user_time = now;
+    if (!task) {
+        return;
+    }
+    task->entered = 1;
+    for (i = 0; i < s->named->len; i++) {
+        Perturbation *p = g_ptr_array_index(s->named, i);
+        int64_t due = rewind_named_due(s, task, p);
+
+        if (due >= 0) {
+            BQL_LOCK_GUARD();
+
+            p->due = due;
+            /*
+             * Not at once, even if it is due: this is a helper, in which
+             * nothing can be raised or stopped. The timer ends the loop of
+             * blocks now.
+             */
+            timer_mod_anticipate(s->perturb_timer, due);
+        }
+    }
+}
+
+/*
+ * The state was loaded: what of the named positions is over, and what is due.
+ * Over is what its task has come to, in user mode. (It may be that it never
+ * came there: its call was over before. This is not known here.)
+ */
+static void rewind_named_loaded(RewindState *s)
+{
+    guint i;
+    int32_t j;
+
+    for (i = 0; i < s->named->len; i++) {
+        Perturbation *p = g_ptr_array_index(s->named, i);
+        Task *task = NULL;
+        bool running;
+
+        if (p->task > s->ntasks) {
+            continue;
+        }
+        for (j = 0; j < s->nlive && !task; j++) {
+            if (s->live[j].number == p->task) {
+                task = &s->live[j];
+            }
+        }
+        running = task && s->user && task->tid == s->current;
+        if (running) {
+            p->due = rewind_named_due(s, task, p);
+            if (p->due >= rewind_now()) {
+                /* Not here, even if it is now: not all state is loaded yet. */
+                timer_mod_anticipate(s->perturb_timer, p->due);
+                continue;
+            }
+            p->due = -1;
+        }
+        if (task && (p->call > task->calls || (!running &&
+            p->call == task->calls && (p->offset > task->instructions ||
+            (p->offset == task->instructions && !task->entered))))) {
+            continue;
+        }
+        p->done = true;
+        p->came_step = CAME_BEFORE;
+    }
+}
+
+/*
+ * Where the machine stands, which is stopped: STEP OFFSET, and of the job's
+ * task that has the CPU NUMBER CALLS INSTRUCTIONS, whether it is in user mode,
+ * and whether it has been since its last call; all 0 without one.
+ */
+static char *rewind_get_standing(Object *obj, Error **errp)
+{
+    RewindState *s = REWIND(obj);
+    Task *task = rewind_task(s, s->current);
+    int64_t now = rewind_now();
+    uint64_t step = s->steps ? s->steps - 1 : 0;
+    uint64_t offset = s->steps ? now - s->step_time : 0;
+
+    if (!task) {
+        return g_strdup_printf("%" PRIu64 " %" PRIu64 " 0 0 0 0 0", step,
+                               offset);
+    }
+    return g_strdup_printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
+                           " %" PRIu64 " %d %d", step, offset, task->number,
+                           task->calls, rewind_instructions(s, task, now),
+                           s->user, task->entered);
 }
 
 static uint32_t rewind_take_perturbation(RewindState *s)
@@ -354,6 +649,7 @@ static void rewind_record(RewindState *s, uint32_t size)
         s->frame_records++;
     }
     s->step_time = now;
+    rewind_follow(s, s->area, size);
     rewind_schedule_step(s, s->steps++, now);
 }
 
@@ -375,6 +671,11 @@ static void rewind_command(RewindState *s, uint32_t command)
         s->started = 1;
         s->steps = 0;
         s->start_time = rewind_now();
+        /* The first process of the namespace, which asks for this. */
+        memset(s->tasks, 0, TASKS * sizeof(*s->tasks));
+        s->ntasks = 0;
+        rewind_new_task(s, 1, 1);
+        s->current = 1;
         rewind_arm_limit(s);
         break;
     case COMMAND_FINISHED:
@@ -621,7 +922,10 @@ void rewind_retranslate(void)
 
 /* --- set-up */
 
-/* Lines "STEP OFFSET stall|reschedule|shell|stop NS", in order of step. */
+/*
+ * Lines "STEP OFFSET stall|reschedule|shell|stop NS", in order of step; and
+ * "TASK:CALL INSTRUCTIONS stall|reschedule|shell|stop NS", anywhere.
+ */
 static bool rewind_read_schedule(RewindState *s, Error **errp)
 {
     g_autofree char *text = NULL;
@@ -629,8 +933,10 @@ static bool rewind_read_schedule(RewindState *s, Error **errp)
     g_auto(GStrv) lines = NULL;
     uint64_t last = 0;
     char **line;
+    guint i;
 
     s->schedule = g_array_new(false, true, sizeof(Perturbation));
+    s->named = g_ptr_array_new();
     if (!s->schedule_path) {
         return true;
     }
@@ -640,14 +946,22 @@ static bool rewind_read_schedule(RewindState *s, Error **errp)
     }
     lines = g_strsplit(text, "\n", -1);
     for (line = lines; *line; line++) {
-        Perturbation p = { .due = -1 };
+        Perturbation p = { .due = -1, .came_step = CAME_NEVER };
         char kind[16], rest;
+        bool good;
 
         if (!**line) {
             continue;
         }
-        if (sscanf(*line, "%" SCNu64 " %" SCNu64 " %15s %" SCNu64 "%c",
-                   &p.step, &p.offset, kind, &p.ns, &rest) != 4) {
+        if (strchr(*line, ':')) {
+            good = sscanf(*line, "%" SCNu64 ":%" SCNu64 " %" SCNu64 " %15s %"
+                          SCNu64 "%c", &p.task, &p.call, &p.offset, kind,
+                          &p.ns, &rest) == 5 && p.task;
+        } else {
+            good = sscanf(*line, "%" SCNu64 " %" SCNu64 " %15s %" SCNu64 "%c",
+                          &p.step, &p.offset, kind, &p.ns, &rest) == 4;
+        }
+        if (!good) {
             error_setg(errp, "malformed line in the schedule: %s", *line);
             return false;
         }
@@ -663,12 +977,23 @@ static bool rewind_read_schedule(RewindState *s, Error **errp)
             error_setg(errp, "unknown kind in the schedule: %s", kind);
             return false;
         }
-        if (p.step < last) {
-            error_setg(errp, "the schedule's steps are not in order: %s", *line);
-            return false;
+        if (!p.task) {
+            if (p.step < last) {
+                error_setg(errp, "the schedule's steps are not in order: %s",
+                           *line);
+                return false;
+            }
+            last = p.step;
         }
-        last = p.step;
         g_array_append_val(s->schedule, p);
+    }
+    /* Only now: an array moves as it grows. */
+    for (i = 0; i < s->schedule->len; i++) {
+        Perturbation *p = &g_array_index(s->schedule, Perturbation, i);
+
+        if (p->task) {
+            g_ptr_array_add(s->named, p);
+        }
     }
     return true;
 }
@@ -732,6 +1057,7 @@ static void rewind_realize(DeviceState *dev, Error **errp)
     s->input_fd = -1;
     qemu_cond_init(&s->input_cond);
     memset(s->channel_fd, -1, sizeof(s->channel_fd));
+    s->tasks = g_new0(Task, TASKS);
 
     if (s->trace_path) {
         s->trace_fd = qemu_create(s->trace_path, O_WRONLY, 0644, errp);
@@ -781,6 +1107,31 @@ static void rewind_realize(DeviceState *dev, Error **errp)
     memory_region_init_io(&s->ports, OBJECT(s), &rewind_port_ops, s, "rewind",
                           REWIND_PORTS);
     isa_register_ioport(ISA_DEVICE(dev), &s->ports, REWIND_PORT);
+    rewind_device = s;
+}
+
+static int rewind_pre_save(void *opaque)
+{
+    RewindState *s = opaque;
+    uint64_t tid;
+
+    s->nlive = 0;
+    s->live = g_new(Task, TASKS);
+    for (tid = 1; tid < TASKS; tid++) {
+        if (s->tasks[tid].number) {
+            s->live[s->nlive++] = s->tasks[tid];
+        }
+    }
+    return 0;
+}
+
+static int rewind_free_live(void *opaque)
+{
+    RewindState *s = opaque;
+
+    g_clear_pointer(&s->live, g_free);
+    s->nlive = 0;
+    return 0;
 }
 
 /*
@@ -791,9 +1142,17 @@ static void rewind_realize(DeviceState *dev, Error **errp)
 static int rewind_post_load(void *opaque, int version_id)
 {
     RewindState *s = opaque;
+    int32_t i;
 
     if (s->npending > PENDING) {
         return -EINVAL;
+    }
+    memset(s->tasks, 0, TASKS * sizeof(*s->tasks));
+    for (i = 0; i < s->nlive; i++) {
+        if (s->live[i].tid >= TASKS) {
+            return -EINVAL;
+        }
+        s->tasks[s->live[i].tid] = s->live[i];
     }
     if (s->area_pfn) {
         rewind_map_area(s);
@@ -804,14 +1163,32 @@ static int rewind_post_load(void *opaque, int version_id)
     rewind_arm_limit(s);
     if (s->started && s->steps) {
         rewind_schedule_step(s, s->steps - 1, s->step_time);
+        rewind_named_loaded(s);
     }
-    return 0;
+    return rewind_free_live(s);
 }
+
+static const VMStateDescription vmstate_task = {
+    .name = TYPE_REWIND "/task",
+    .version_id = 1,
+    .minimum_version_id = 1,
+    .fields = (const VMStateField[]) {
+        VMSTATE_UINT64(tid, Task),
+        VMSTATE_UINT64(pid, Task),
+        VMSTATE_UINT64(number, Task),
+        VMSTATE_UINT64(calls, Task),
+        VMSTATE_UINT64(instructions, Task),
+        VMSTATE_UINT8(entered, Task),
+        VMSTATE_END_OF_LIST()
+    }
+};
 
 static const VMStateDescription vmstate_rewind = {
     .name = TYPE_REWIND,
-    .version_id = 1,
-    .minimum_version_id = 1,
+    .version_id = 2,
+    .minimum_version_id = 2,
+    .pre_save = rewind_pre_save,
+    .post_save = rewind_free_live,
     .post_load = rewind_post_load,
     .fields = (const VMStateField[]) {
         VMSTATE_UINT64(area_pfn, RewindState),
@@ -827,6 +1204,13 @@ static const VMStateDescription vmstate_rewind = {
         VMSTATE_UINT64_ARRAY(pending_ns, RewindState, PENDING),
         VMSTATE_UINT64(taken_ns, RewindState),
         VMSTATE_UINT64_ARRAY(sent, RewindState, CHANNELS),
+        VMSTATE_UINT64(ntasks, RewindState),
+        VMSTATE_UINT64(current, RewindState),
+        VMSTATE_UINT8(user, RewindState),
+        VMSTATE_INT64(user_time, RewindState),
+        VMSTATE_INT32(nlive, RewindState),
+        VMSTATE_STRUCT_VARRAY_ALLOC(live, RewindState, nlive, 1, vmstate_task,
+                                    Task),
         VMSTATE_END_OF_LIST()
     }
 };
@@ -855,6 +1239,7 @@ static void rewind_class_init(ObjectClass *klass, void *data)
     dc->user_creatable = true;
     set_bit(DEVICE_CATEGORY_MISC, dc->categories);
     device_class_set_props(dc, rewind_properties);
+    object_class_property_add_str(klass, "standing", rewind_get_standing, NULL);
 }
 
 static const TypeInfo rewind_info = {
