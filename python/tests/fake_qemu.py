@@ -165,6 +165,11 @@ def main() -> None:
         path.with_suffix(".new").rename(path.with_suffix(".pid"))
         time.sleep(3600)
     if "end" in scenario:
+        # Each perturbation came at step 2, and at its offset.
+        lines = Path(device["schedule"]).read_text().splitlines() if "schedule" in device else []
+        came = b"".join(struct.pack("<QQ", 2, int(line.split()[1])) for line in lines)
+        if came:
+            os.write(trace, FRAME.pack(b"RWFR", len(came), 0, 2, steps, 5000) + came)
         end = END.pack(scenario["end"], 0, steps, 5000, 500)
         os.write(trace, FRAME.pack(b"RWFR", len(end), 0, 1, steps, 5000) + end)
         # As QEMU does, it takes its time to end.

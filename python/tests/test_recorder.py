@@ -19,7 +19,7 @@ import pytest
 from fake_qemu import STATE, Scenario, pvh_kernel
 from rewind.formats.manifest import Manifest, Outcome
 from rewind.formats.nixbase32 import sha256
-from rewind.formats.schedule import Perturbation
+from rewind.formats.schedule import Perturbation, Position
 from rewind.formats.trace import Mark, TraceReader
 from rewind.machine.settings import Settings
 from rewind.machine.snapshot import Snapshot
@@ -152,6 +152,7 @@ def test_a_run(lab: Lab) -> None:
     assert (output.path, output.nar_size) == (PATH, 7)
     assert output.nar_hash == sha256(hashlib.sha256(b"the nar").digest())
     assert manifest.schedule == (Perturbation(2, 7, "stall", 1000),)
+    assert manifest.came == (Position(2, 7),)
     assert manifest.machine == lab.attributes["settings"]
     assert manifest.layers == tuple(lab.attributes["layers"])
     assert manifest.name == "x-1"

@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 
 import traces
 from rewind.formats import FormatError, trace
-from rewind.formats.trace import Detail, End, Frame, FrameSource, TraceReader, TraceWriter
+from rewind.formats.schedule import Position
+from rewind.formats.trace import (
+    Arrivals,
+    Detail,
+    End,
+    Frame,
+    FrameSource,
+    TraceReader,
+    TraceWriter,
+)
 
 SAMPLE = Path(__file__).parent / "samples" / "trace"
 """Of version 1, which knew no wakes."""
@@ -137,6 +146,20 @@ def test_source_with_a_gap() -> None:
     first = 32 + len(traces.frames(traces.sample())[0].data)
     with pytest.raises(FormatError, match="at step 4 is malformed"):
         list(FrameSource(io.BytesIO(whole[first:])))
+
+
+def test_where_perturbations_came() -> None:
+    """The device says so in a frame of its own, which is no part of the trace."""
+    never, before = 2**64 - 1, 2**64 - 2
+    data = struct.pack("<8Q", 7, 3, never, 0, before, 0, 9, 0)
+    frame = struct.pack("<4sIIIQQ", b"RWFR", len(data), 0, 2, 0, 0) + data
+    plain = FrameSource(io.BytesIO(traces.stream(traces.sample())))
+    source = FrameSource(io.BytesIO(frame + traces.stream(traces.sample())))
+    assert list(source) == list(plain)
+    assert plain.arrivals == Arrivals((), frozenset())
+    assert source.arrivals == Arrivals((Position(7, 3), None, None, Position(9)), frozenset({2}))
+    with pytest.raises(FormatError, match="of its schedule is malformed"):
+        list(FrameSource(io.BytesIO(struct.pack("<4sIIIQQ", b"RWFR", 8, 0, 2, 0, 0) + bytes(8))))
 
 
 def test_source_refuses_a_huge_frame() -> None:

@@ -74,10 +74,6 @@ def count(number: int, thing: str) -> str:
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
-UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
-"""Those of time spans, in ns."""
-
-
 def size(number: int) -> str:
     """A number of bytes: ``812 kB``, ``1.4 MB``."""
     for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
@@ -85,14 +81,6 @@ def size(number: int) -> str:
             value = number / unit
             return f"{value:,.3g} {name}" if value < 1000 else f"{value:,.0f} {name}"
     return f"{number} bytes"
-
-
-def span(ns: int) -> str:
-    """A time span that is given in ns, in the largest unit in which it is a short number."""
-    for unit, size in reversed(UNITS.items()):
-        if ns >= size and ns * 1000 % size == 0:
-            return f"{ns / size:,.3f}".rstrip("0").rstrip(".") + f" {unit}"
-    return f"{ns:,} ns"
 
 
 def duration(ns: int) -> str:

@@ -10,9 +10,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from rewind.cli.errors import Failure
-from rewind.cli.output import UNITS
 from rewind.formats import FormatError, schedule
-from rewind.formats.schedule import Position
+from rewind.formats.schedule import Named, Position
+from rewind.formats.spans import UNITS
 
 SPAN_MAX = 10 * 365 * 86400
 """Seconds: the longest limit on a run's time that there can be."""
@@ -57,15 +57,21 @@ class Whole(click.IntRange):
 
 
 class PositionType(click.ParamType):
-    """A position in a run: ``STEP`` or ``STEP+N``, N instructions later."""
+    """A position in a run: ``STEP`` or ``STEP+N``, N instructions later.
+
+    :param named: ``T:C+K`` is one, too, and gives a `rewind.formats.schedule.Named`.
+    """
 
     name = "position"
 
+    def __init__(self, *, named: bool = False) -> None:
+        self._named = named
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if isinstance(value, Position):
+        if isinstance(value, Position | Named):
             return value
         try:
-            return Position.parse(value)
+            return schedule.parse_position(value) if self._named else Position.parse(value)
         except FormatError as error:
             raise Failure(str(error)) from None
 

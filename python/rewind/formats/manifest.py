@@ -14,7 +14,7 @@ import attrs
 import cbor2
 
 from rewind.formats import FormatError, nixbase32, schedule
-from rewind.formats.schedule import Schedule
+from rewind.formats.schedule import Came, Position, Schedule, Steps
 
 FORMAT = "rewind-manifest"
 VERSION = 1
@@ -102,11 +102,35 @@ class Manifest:
     """The outputs that the job made, by name."""
     messages: tuple[str, ...]
     """What init and the kernel had to say, in order."""
+    came: Came | None = None
+    """Where the schedule's perturbations came; None if the recorder was one that did not say."""
+
+    def __attrs_post_init__(self) -> None:
+        if self.came is not None and len(self.came) != len(self.schedule):
+            raise FormatError("the manifest is damaged: came is not what it should be")
 
     @property
     def guest_time(self) -> int:
         """How long the job took, in ns of guest time."""
         return self.end - self.start
+
+    @property
+    def arrivals(self) -> Came:
+        """Where the schedule's perturbations came, in its order.
+
+        What came without the recorder's telling was at a step: it came there if the run did.
+        """
+        if self.came is not None:
+            return self.came
+        return tuple(
+            at if isinstance(at := one.position, Position) and at.step < self.steps else None
+            for one in self.schedule
+        )
+
+    @property
+    def steps_perturbed(self) -> Steps:
+        """The schedule as it came, all by steps: it makes this very run, too."""
+        return schedule.resolved(self.schedule, self.arrivals)
 
     def to_cbor(self) -> bytes:
         """The file's bytes."""
@@ -120,6 +144,10 @@ class Manifest:
             "outputs": {name: attrs.asdict(output) for name, output in self.outputs.items()},
             "messages": list(self.messages),
         }
+        if self.came is None:
+            del data["came"]
+        else:
+            data["came"] = [None if at is None else str(at) for at in self.came]
         return cbor2.dumps(data, canonical=True)
 
     @classmethod
@@ -161,6 +189,7 @@ class Manifest:
                 for name, output in _field(value, "outputs", dict).items()
             },
             messages=_strings(value, "messages"),
+            came=_came(value.get("came")),
         )
 
     @classmethod
@@ -194,6 +223,14 @@ def _strings(value: Mapping[Any, Any], name: str) -> tuple[str, ...]:
     if not all(isinstance(entry, str) for entry in field):
         raise FormatError(f"the manifest is damaged: {name} is not what it should be")
     return tuple(field)
+
+
+def _came(field: object) -> Came | None:
+    if field is None:
+        return None
+    if not isinstance(field, list) or not all(isinstance(at, str | None) for at in field):
+        raise FormatError("the manifest is damaged: came is not what it should be")
+    return tuple(None if at is None else Position.parse(at) for at in field)
 
 
 def _object(cls: type[T], data: object, /, **fields: type) -> T:

@@ -3,9 +3,11 @@
 A schedule has two written forms: the lines that the device reads (docs/design.md, "Between
 guest and device"), and the list that Nix expressions and the manifest hold::
 
-    [ { at = "3237+41"; stall = 1000000; } { at = "3250"; reschedule = true; } ]
+    [ { at = "3237+41"; stall = 1000000; } { at = "12:3+437"; reschedule = true; } ]
 
-Neither carries a version: the first belongs to the device of the same machine, the second to
+A position is either a step of the run, or named by a task: what happened before in other tasks
+makes other steps of a run, and leaves the named positions where they are. Neither form carries a
+version: the first belongs to the device of the same machine, the second to
 the manifest, which has one.
 """
 
@@ -18,12 +20,14 @@ from typing import Any, Literal, Self, get_args
 import attrs
 
 from rewind.formats import FormatError
+from rewind.formats.spans import span
 
 Kind = Literal["stall", "reschedule", "stop"]
 
 MAX_PERTURBATIONS = 10_000
 _U64 = 1 << 64
 _POSITION = re.compile(r"(0|[1-9][0-9]{0,19})(?:\+(0|[1-9][0-9]{0,19}))?", re.ASCII)
+_NAMED = re.compile(r"([1-9][0-9]{0,19}):(0|[1-9][0-9]{0,19})(?:\+(0|[1-9][0-9]{0,19}))?", re.ASCII)
 
 
 @attrs.frozen(order=True)
@@ -49,6 +53,53 @@ class Position:
 
 
 @attrs.frozen(order=True)
+class Named:
+    """A point of a run, named by a task of the job.
+
+    It is the first moment at which task number *task*, by order of appearance from 1 on, has begun
+    *call* system calls and executed *offset* instructions in user mode since the last of them. (0
+    calls: since it began.)
+    """
+
+    task: int
+    call: int
+    offset: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``T:C`` or ``T:C+K``.
+
+        :raises FormatError: if *text* is neither.
+        """
+        match = _NAMED.fullmatch(text.replace(",", ""))
+        if match is None or any(int(number) >= _U64 for number in match.groups("0")):
+            raise FormatError(
+                f"{text!r} is no position: T:C+K is one, such as 12:3+437, with a task's number"
+                " from 1 on, its calls, and its instructions since"
+            )
+        return cls(int(match[1]), int(match[2]), int(match[3] or 0))
+
+    def __str__(self) -> str:
+        more = f"+{self.offset}" if self.offset else ""
+        return f"{self.task}:{self.call}{more}"
+
+
+def parse_position(text: str) -> Position | Named:
+    """Read a position in either form.
+
+    :raises FormatError: if *text* is none.
+    """
+    return Named.parse(text) if ":" in text else Position.parse(text)
+
+
+def _check(kind: str, ns: int) -> None:
+    if kind not in get_args(Kind):
+        raise FormatError(f"{kind!r} is no perturbation: stall, reschedule or stop is")
+    if (kind == "stall") != (ns > 0) or not 0 <= ns < _U64:
+        raise FormatError(f"a {kind} of {ns} ns: a stall needs a length, nothing else has one")
+
+
+@attrs.frozen(order=True)
 class Perturbation:
     """One change to a run: what happens at a position.
 
@@ -64,12 +115,7 @@ class Perturbation:
     def __attrs_post_init__(self) -> None:
         if not (0 <= self.step < _U64 and 0 <= self.offset < _U64):
             raise FormatError(f"the position {self.step}+{self.offset} is out of range")
-        if self.kind not in get_args(Kind):
-            raise FormatError(f"{self.kind!r} is no perturbation: stall, reschedule or stop is")
-        if (self.kind == "stall") != (self.ns > 0) or not 0 <= self.ns < _U64:
-            raise FormatError(
-                f"a {self.kind} of {self.ns} ns: a stall needs a length, nothing else has one"
-            )
+        _check(self.kind, self.ns)
 
     @property
     def position(self) -> Position:
@@ -77,15 +123,51 @@ class Perturbation:
         return Position(self.step, self.offset)
 
 
-Schedule = tuple[Perturbation, ...]
+@attrs.frozen(order=True)
+class NamedPerturbation:
+    """A `Perturbation` at a position that is named by a task."""
+
+    position: Named
+    kind: Kind
+    ns: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        at = self.position
+        if not (0 < at.task < _U64 and 0 <= at.call < _U64 and 0 <= at.offset < _U64):
+            raise FormatError(f"the position {at} is out of range")
+        _check(self.kind, self.ns)
 
 
-def ordered(perturbations: Iterable[Perturbation]) -> Schedule:
-    """The schedule of *perturbations*, in order of position.
+Steps = tuple[Perturbation, ...]
+"""A schedule all of whose positions are steps."""
+Schedule = tuple[Perturbation | NamedPerturbation, ...]
+Came = tuple[Position | None, ...]
+"""Where the perturbations of a schedule came in a run, in its order; None: never."""
+
+
+def perturbation(
+    position: Position | Named, kind: Kind, ns: int = 0
+) -> Perturbation | NamedPerturbation:
+    """What happens at *position*, of either form.
+
+    :raises FormatError: if it makes no sense.
+    """
+    if isinstance(position, Named):
+        return NamedPerturbation(position, kind, ns)
+    return Perturbation(position.step, position.offset, kind, ns)
+
+
+def _order(one: Perturbation | NamedPerturbation) -> tuple[object, ...]:
+    """Steps come first: of a named position only the run tells where it is."""
+    return (isinstance(one, NamedPerturbation), one.position, one.kind, one.ns)
+
+
+def ordered(perturbations: Iterable[Perturbation | NamedPerturbation]) -> Schedule:
+    """The schedule of *perturbations*: by step, then those at named positions, by these.
 
     :raises FormatError: if two are at the same position, or there are too many.
     """
-    schedule = tuple(sorted(perturbations))
+    schedule = tuple(sorted(perturbations, key=_order))
     if len(schedule) > MAX_PERTURBATIONS:
         raise FormatError(
             f"the schedule has {len(schedule):,} perturbations; at most {MAX_PERTURBATIONS:,} work"
@@ -96,9 +178,57 @@ def ordered(perturbations: Iterable[Perturbation]) -> Schedule:
     return schedule
 
 
+def resolved(schedule: Schedule, came: Came) -> Steps:
+    """The perturbations of *schedule* that came, each at the step and offset at which it did.
+
+    The run of *schedule* for which *came* is so is, to the byte, the run of these: it is the same
+    up to the first, and so up to the second, and so on. Two may be at the same position, if a named
+    one came just where another was.
+    """
+    found = [
+        Perturbation(at.step, at.offset, one.kind, one.ns)
+        for one, at in zip(schedule, came, strict=True)
+        if at is not None
+    ]
+    return tuple(sorted(found, key=lambda one: one.position))
+
+
+def in_words(one: Perturbation | NamedPerturbation) -> str:
+    """What *one* does, and where: ``a stall of 3 ms at 12:3+437``."""
+    what = f"a stall of {span(one.ns)}" if one.kind == "stall" else f"a {one.kind}"
+    return f"{what} at {one.position}"
+
+
+NAMED_MOST = 5
+"""How many perturbations a sentence names."""
+
+
+def never_came(schedule: Schedule, came: Came) -> str | None:
+    """A sentence on what of *schedule* never came; None if all did."""
+    missing = [in_words(one) for one, at in zip(schedule, came, strict=True) if at is None]
+    if not missing:
+        return None
+    what = "perturbation" if len(schedule) == 1 else "perturbations"
+    more = len(missing) - NAMED_MOST
+    if more > 0:
+        missing[NAMED_MOST:] = [f"{more:,} more"]
+    number = len(missing) if more <= 0 else NAMED_MOST + more
+    return f"{number:,} of {len(schedule):,} {what} never came: {', '.join(missing)}"
+
+
+def device_line(one: Perturbation | NamedPerturbation) -> str:
+    """The line of *one* in the file that the device reads."""
+    at = one.position
+    where = f"{at.task}:{at.call}" if isinstance(at, Named) else str(at.step)
+    return f"{where} {at.offset} {one.kind} {one.ns}\n"
+
+
 def to_device(schedule: Schedule) -> str:
-    """The file that the device reads: a line ``STEP OFFSET KIND NS`` each."""
-    return "".join(f"{p.step} {p.offset} {p.kind} {p.ns}\n" for p in ordered(schedule))
+    """The file that the device reads.
+
+    A line ``STEP OFFSET KIND NS`` each, or ``TASK:CALL INSTRUCTIONS KIND NS``.
+    """
+    return "".join(map(device_line, ordered(schedule)))
 
 
 def from_device(text: str) -> Schedule:
@@ -106,17 +236,25 @@ def from_device(text: str) -> Schedule:
 
     :raises FormatError: if a line is not of that form.
     """
-    found = []
+    found: list[Perturbation | NamedPerturbation] = []
     for number, line in enumerate(text.splitlines(), 1):
-        match line.split():
-            case [step, offset, "stall" | "reschedule" | "stop" as kind, ns] if all(
-                field.isascii() and field.isdigit() and len(field) <= 20
-                for field in (step, offset, ns)
+        match line.replace(":", " : ").split():
+            case [step, offset, "stall" | "reschedule" | "stop" as kind, ns] if _numbers(
+                step, offset, ns
             ):
                 found.append(Perturbation(int(step), int(offset), kind, int(ns)))
+            case [task, ":", call, offset, "stall" | "reschedule" | "stop" as kind, ns] if _numbers(
+                task, call, offset, ns
+            ):
+                at = Named(int(task), int(call), int(offset))
+                found.append(NamedPerturbation(at, kind, int(ns)))
             case _:
                 raise FormatError(f"line {number} of the schedule is no perturbation: {line!r}")
     return ordered(found)
+
+
+def _numbers(*fields: str) -> bool:
+    return all(field.isascii() and field.isdigit() and len(field) <= 20 for field in fields)
 
 
 def to_data(schedule: Schedule) -> list[dict[str, Any]]:
@@ -137,7 +275,7 @@ def from_data(data: object) -> Schedule:
     return ordered(_perturbation(entry) for entry in data)
 
 
-def _perturbation(entry: object) -> Perturbation:
+def _perturbation(entry: object) -> Perturbation | NamedPerturbation:
     match entry:
         case {"at": str(at), "stall": int(ns), **rest} if not rest and not isinstance(ns, bool):
             kind: Kind = "stall"
@@ -150,8 +288,7 @@ def _perturbation(entry: object) -> Perturbation:
                 f"{entry!r} is no perturbation: it takes at, and one of stall (in ns),"
                 " reschedule = true and stop = true"
             )
-    position = Position.parse(at)
-    return Perturbation(position.step, position.offset, kind, ns)
+    return perturbation(parse_position(at), kind, ns)
 
 
 def from_json(text: str) -> Schedule:

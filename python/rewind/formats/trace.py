@@ -29,6 +29,7 @@ import cbor2
 import zstandard
 
 from rewind.formats import FormatError
+from rewind.formats.schedule import Position
 
 VERSION = 2
 """What is written. Version 1 has no `Wake` and no `Perturbed.user_ip`, and is read as well."""
@@ -49,6 +50,11 @@ _FRAME = struct.Struct("<4sIIIQQ")
 _FOOTER = struct.Struct("<QQ32s8s")
 _DEVICE_FRAME = struct.Struct("<4sIIIQQ")
 _DEVICE_END = struct.Struct("<IIQQQ")
+_DEVICE_CAME = struct.Struct("<QQ")
+_NEVER, _BEFORE = (1 << 64) - 1, (1 << 64) - 2
+"""Instead of a step: it never came; it was due before the machine's state was taken."""
+_RECORDS, _END, _SCHEDULE = range(3)
+"""The kinds of the device's frames."""
 
 RECORD = struct.Struct("<QHBBIII")
 """The head of a record: time, size (without the time), type, flags, pid, tid, aux."""
@@ -92,11 +98,22 @@ class End:
             raise FormatError("the trace is damaged: it ends before it starts")
 
 
+@attrs.frozen
+class Arrivals:
+    """Where the perturbations of the device's schedule came, in its order."""
+
+    places: tuple[Position | None, ...]
+    """None: it never did, or it is in *before*."""
+    before: frozenset[int]
+    """Indices of those that were due, if ever, before the state that the machine began with."""
+
+
 class FrameSource:
     """The frames that the device writes to *stream*, then the `End`, as an iterator.
 
     The frames must join: each begins with the step after the last one's; the first begins with
-    *step*, which is not 0 for a machine that goes on from within a run.
+    *step*, which is not 0 for a machine that goes on from within a run. `arrivals` is known when
+    the `End` has come.
 
     :raises FormatError: (while iterating) if the stream is not a trace, or stops before its end.
     """
@@ -104,16 +121,21 @@ class FrameSource:
     def __init__(self, stream: BinaryIO, step: int = 0) -> None:
         self._stream = stream
         self._step = step
+        self.arrivals = Arrivals((), frozenset())
 
     def __iter__(self) -> Iterator[Frame | End]:
         step = self._step
         while True:
             head = self._read(_DEVICE_FRAME.size)
             magic, size, records, kind, first_step, first_time = _DEVICE_FRAME.unpack(head)
-            if magic != b"RWFR" or size > MAX_FRAME_BYTES or kind not in (0, 1):
+            kinds = (_RECORDS, _END, _SCHEDULE)
+            if magic != b"RWFR" or size > MAX_FRAME_BYTES or kind not in kinds:
                 raise FormatError(f"what the device wrote after step {step:,} is no frame")
             data = self._read(size)
-            if kind == 1:
+            if kind == _SCHEDULE:
+                self.arrivals = _arrivals(data)
+                continue
+            if kind == _END:
                 if size != _DEVICE_END.size:
                     raise FormatError("the device's end of the trace is malformed")
                 reason, _, steps, time, start = _DEVICE_END.unpack(data)
@@ -137,6 +159,16 @@ class FrameSource:
             parts.append(part)
             missing -= len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _arrivals(data: bytes) -> Arrivals:
+    if len(data) % _DEVICE_CAME.size:
+        raise FormatError("what the device wrote of its schedule is malformed")
+    entries = list(_DEVICE_CAME.iter_unpack(data))
+    return Arrivals(
+        tuple(None if step in (_NEVER, _BEFORE) else Position(step, at) for step, at in entries),
+        frozenset(number for number, (step, _) in enumerate(entries) if step == _BEFORE),
+    )
 
 
 class TraceWriter:

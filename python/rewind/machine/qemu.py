@@ -49,6 +49,9 @@ RESULT_CHANNEL = 1
 MESSAGE_CHANNEL = 2
 OUTPUT_CHANNEL = 16
 
+DEVICE = "rewind"
+"""The device's id."""
+
 _PR_SET_PDEATHSIG = 1
 _CONSOLE_LINES = 10
 # The kernel's words, and init's.
@@ -178,7 +181,7 @@ def run(
             process = subprocess.Popen(
                 [
                     *_machine_arguments(settings, memory, memory_fd, base is None, console),
-                    *("-device", options("rewind", **device)),
+                    *("-device", options("rewind", id=DEVICE, **device)),
                     *start,
                 ],
                 stdin=subprocess.DEVNULL,

@@ -11,6 +11,7 @@ from types import FrameType
 from typing import NoReturn
 
 from rewind.formats import FormatError
+from rewind.formats.schedule import never_came
 from rewind.machine import MachineError
 from rewind.machine.qemu import out_of_memory
 from rewind.recorder.pipes import StreamError
@@ -72,6 +73,9 @@ def _record(request: RunRequest) -> None:
             f"rewind: the machine had {manifest.memory:,} MiB; --memory gives it more",
             file=sys.stderr,
         )
+    never = never_came(manifest.schedule, manifest.arrivals)
+    if never is not None:
+        print(f"rewind: {never}", file=sys.stderr)
     print(
         f"rewind: {manifest.outcome} after {manifest.steps:,} steps, "
         f"{manifest.guest_time / 1e9:.3f} s of guest time",

@@ -9,6 +9,7 @@ import time
 import attrs
 
 from rewind.formats.manifest import Manifest, Outcome, Output
+from rewind.formats.schedule import Came
 from rewind.formats.trace import REASONS, End
 from rewind.machine import MachineError, qemu
 from rewind.recorder.pipes import Fifo
@@ -43,6 +44,8 @@ class _Happened:
     messages: str = ""
     console: bytes = b""
     end: End | None = None
+    came: Came = ()
+    """Where the perturbations of the schedule did."""
     outputs: dict[str, Output] = attrs.Factory(dict)
 
 
@@ -64,7 +67,10 @@ def _listen(request: RunRequest, running: Running, display: Display) -> _Happene
 
     def take_trace() -> None:
         try:
-            happened.end = copy_trace(running.trace, request.out / "trace", display)
+            copied = copy_trace(running.trace, request.out / "trace", display)
+            if copied is not None:
+                happened.end, arrivals = copied
+                happened.came = arrivals.places
         finally:
             trace_over.set()
 
@@ -184,6 +190,7 @@ def _write_down(request: RunRequest, happened: _Happened) -> Manifest:
             name: happened.outputs[name] for name in request.job.outputs if name not in missing
         },
         messages=tuple(messages),
+        came=happened.came,
     )
     (request.out / "manifest.cbor").write_bytes(manifest.to_cbor())
     return manifest

@@ -14,7 +14,7 @@ from typing import Self
 from rewind.formats import FormatError
 from rewind.formats.manifest import Output
 from rewind.formats.nixbase32 import sha256
-from rewind.formats.trace import End, FrameSource, TraceWriter
+from rewind.formats.trace import Arrivals, End, FrameSource, TraceWriter
 from rewind.recorder.pipes import Fifo, Pipe, StreamError
 
 _PHASE = re.compile(rb"^@nix (\{.*\})$", re.MULTILINE)
@@ -165,18 +165,20 @@ def copy_nar(source: Fifo, path: Path, store_path: str) -> Output | None:
     return Output(store_path, sha256(digest.digest()), size) if size else None
 
 
-def copy_trace(source: Pipe, path: Path, display: Display) -> End | None:
+def copy_trace(source: Pipe, path: Path, display: Display) -> tuple[End, Arrivals] | None:
     """Write the trace to the file *path*; None if the machine ended before the trace did.
 
+    :return: its end, and where the perturbations of the schedule came.
     :raises FormatError: if what comes is no trace.
     """
     with source, TraceWriter(path) as writer:
         start = None
         try:
-            for frame in FrameSource(source):
+            frames = FrameSource(source)
+            for frame in frames:
                 if isinstance(frame, End):
                     writer.finish(frame)
-                    return frame
+                    return frame, frames.arrivals
                 writer.add(frame)
                 start = frame.first_time if start is None else start
                 display.reached(frame.first_step + frame.records, frame.first_time - start)
