@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewind.formats.schedule import Perturbation, Position
+from rewind.formats.schedule import Came, Perturbation, Position, Schedule
+from rewind.formats.trace import Frame
 from rewind.recorder.request import RunRequest
 from rewind.search import keyframes as module
 from rewind.search.keyframes import NEAR, STOP_EVERY, WORTH, Keyframes, stops
-from rewind.search.machines import Keyframe
-from rewind.search.tape import Tape
+from rewind.search.machines import Ended, Keyframe
 
 REQUEST = cast(RunRequest, "a request")
 SCHEDULE = (Perturbation(3, 0, "reschedule"),)
@@ -43,7 +43,19 @@ class Times:
     def times(self) -> list[int]:
         return [STEP * step for step in range(STEPS)]
 
+    def frames(self) -> tuple[Frame, ...]:
+        return ()
+
     steps = STEPS
+
+
+@attrs.define
+class Run:
+    """One that is over."""
+
+    tape: Times = attrs.Factory(Times)
+    schedule: Schedule = ()
+    came: Came = ()
 
 
 @attrs.define
@@ -94,7 +106,7 @@ def holder(*steps: int) -> tuple[Keyframes, list[Taken]]:
     taken = [Taken(step) for step in steps]
     for one in taken:
         found.add(cast(Keyframe, one))
-    found.use(cast(RunRequest, "a request of forks"), cast(Tape, Times()))
+    found.use(cast(RunRequest, "a request of forks"), cast(Ended, Run()))
     return found, taken
 
 

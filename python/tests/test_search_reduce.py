@@ -20,14 +20,20 @@ from hypothesis import strategies as st
 
 import traces
 from rewind.formats.manifest import Outcome
-from rewind.formats.schedule import Perturbation, Position, Schedule
+from rewind.formats.schedule import (
+    Named,
+    NamedPerturbation,
+    Perturbation,
+    Position,
+    Schedule,
+)
 from rewind.formats.trace import End
 from rewind.machine import MachineError
 from rewind.recorder.request import RunRequest
 from rewind.search import reduce as module
 from rewind.search.keyframes import Keyframes
 from rewind.search.machines import Ended
-from rewind.search.reduce import Reduced, Reducer, _inner, _position, _Span, _turns
+from rewind.search.reduce import Reduced, Reducer, _inner, _position, _Span, _turns, by_steps
 from rewind.search.tape import Tape
 
 START, END = traces.START, traces.START + 10_000
@@ -170,16 +176,20 @@ class Nothing:
     """Keyframes of which there are none."""
 
     tape: Tape
+    known: dict[object, Position | None] = attrs.field(factory=dict)
 
     @contextlib.contextmanager
     def before(self, step: int) -> Iterator[None]:
         yield None
 
+    def first(self, schedule: Schedule) -> int:
+        return 0
+
     def at(self, step: int) -> None:
         pass
 
-    def use(self, request: object, tape: Tape) -> None:
-        self.tape = tape
+    def use(self, request: object, run: Ended) -> None:
+        self.tape = run.tape
 
     def __enter__(self) -> "Nothing":
         return self
@@ -193,6 +203,18 @@ def until(*windows: tuple[int, int]) -> Callable[[Schedule], bool]:
     return lambda schedule: any(
         begin <= time_of(p) < end and met(time_of(p))[0] for begin, end in windows for p in schedule
     )
+
+
+def test_named_positions_are_taken_where_they_came() -> None:
+    named, never = (NamedPerturbation(Named(2, call), "reschedule") for call in (3, 4))
+    step = Perturbation(9, 1, "stall", 1000)
+    run = attrs.evolve(
+        ended(bad=True),
+        schedule=(step, named, never),
+        came=(Position(9, 1), Position(4, 5), None),
+    )
+    assert by_steps((step, named, never), run) == (Perturbation(4, 5, "reschedule"), step)
+    assert by_steps((never,), run) == ()
 
 
 # --- points and positions

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import traces
 from rewind.formats.manifest import Outcome, Output
 from rewind.formats.schedule import Perturbation
+from rewind.formats.spans import span
 from rewind.search import text
 from rewind.search.report import Place, Report, Waiting
 from test_search_report import DIFFERS, LATER, NAR, NO_PLACE, PLACE, SAME, STALL, side, tried
@@ -36,12 +37,12 @@ FAILED = Outcome("exited", 1)
     ],
 )
 def test_durations(ns: int, says: str) -> None:
-    assert text.duration(ns) == says
+    assert span(ns) == says
 
 
 @given(st.integers(0, 10**14))
 def test_durations_are_exact(ns: int) -> None:
-    number, unit = text.duration(ns).split()
+    number, unit = span(ns).split()
     size = {"ns": 1, "us": 1000, "ms": 10**6, "s": 10**9}[unit]
     whole, _, part = number.replace(",", "").partition(".")
     assert (int(whole) * 1000 + int(part.ljust(3, "0") or 0)) * size == ns * 1000

@@ -10,7 +10,7 @@ from itertools import islice
 
 import attrs
 
-from rewind.formats.schedule import Schedule
+from rewind.formats.schedule import Schedule, ordered
 from rewind.formats.trace import Frame, decode
 from rewind.recorder.request import RunRequest
 from rewind.search import SearchError, machines
@@ -174,7 +174,7 @@ class Search:
                 # With more time it would be another run, and not because of a schedule.
                 limit = self._request.time_limit
             self._request = attrs.evolve(self._request, time_limit=limit)
-            keyframes.use(self._request, baseline.tape)
+            keyframes.use(self._request, baseline)
             unperturbed = tried(0, (), baseline, changed=False)
             self._told(unperturbed)
 
@@ -206,7 +206,7 @@ class Search:
                     failed, schedule = reduced.changed_run, reduced.changed
                     if failed.outcome.success and not baseline.outcome.success:
                         failed, schedule = reduced.unchanged_run, reduced.unchanged
-                    full = tuple(sorted((*fixed, *schedule)))
+                    full = ordered((*fixed, *schedule))
                     waiting = places.waiting(full, failed, keyframes)
         return Found(
             baseline,
@@ -266,7 +266,7 @@ class Search:
             on_frame=on_frame,
         )
         assert ended is not None
-        fixed = {p.step for p in self._request.schedule}
+        fixed = {p.step for p in ended.by_steps}
         found = [s for s in positions.finish() if s.step not in fixed]
         return ended, found
 
@@ -275,7 +275,7 @@ class Search:
     ) -> tuple[dict[int, Tried], tuple[Tried, Ended] | None]:
         """Run the schedules, side by side; and the first that changes the outcome, if one does."""
         mine = [number for number in schedules if self._mine(number)]
-        keyframes.starts = sorted(schedules[number][0].step for number in mine)
+        keyframes.starts = sorted(keyframes.first(schedules[number]) for number in mine)
         todo = iter(mine)
         lock = threading.Lock()
         done: dict[int, Tried] = {}
@@ -323,9 +323,11 @@ class Search:
     def _fork(
         self, schedule: Schedule, keyframes: Keyframes, cancelled: Callable[[], bool]
     ) -> Ended:
-        full = tuple(sorted((*self._request.schedule, *schedule)))
-        with keyframes.before(schedule[0].step) as keyframe:
-            ended = machines.run(self._request, full, keyframe=keyframe, cancelled=cancelled)
+        full = ordered((*self._request.schedule, *schedule))
+        with keyframes.before(keyframes.first(schedule)) as keyframe:
+            ended = machines.run(
+                self._request, full, keyframe=keyframe, cancelled=cancelled, known=keyframes.known
+            )
         assert ended is not None
         return ended
 

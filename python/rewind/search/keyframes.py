@@ -8,12 +8,13 @@ another, one more is taken right before the first of them (`Keyframes.before`).
 import bisect
 import contextlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from rewind.formats.schedule import Position, Schedule
+from rewind.analysis.calls import Calls
+from rewind.formats.schedule import NamedPerturbation, Position, Schedule
 from rewind.recorder.request import RunRequest
 from rewind.search import machines
-from rewind.search.machines import Keyframe, Stopped
+from rewind.search.machines import Ended, Keyframe, Stopped
 from rewind.search.tape import Tape
 
 BUDGET = 1 << 30
@@ -55,14 +56,31 @@ class Keyframes:
         self.tape = Tape()
         """The run."""
         self._times: Sequence[int] = ()
+        self._calls = Calls()
+        self.known: Mapping[NamedPerturbation, Position | None] = {}
+        """Where what of the run's schedule came that is at named positions."""
         self.starts: Sequence[int] = ()
         """The steps at which schedules will begin, in order."""
 
-    def use(self, request: RunRequest, tape: Tape) -> None:
-        """The run is over: its records are *tape*, and its forks are made as *request* says."""
+    def use(self, request: RunRequest, run: Ended) -> None:
+        """The run is over, and is *run*; its forks are made as *request* says."""
         self._request = request
-        self.tape = tape
-        self._times = tape.times()
+        self.tape = run.tape
+        self._times = run.tape.times()
+        self._calls = Calls.of(run.tape.frames())
+        self.known = {
+            one: at
+            for one, at in zip(run.schedule, run.came, strict=True)
+            if isinstance(one, NamedPerturbation)
+        }
+
+    def first(self, schedule: Schedule) -> int:
+        """A step before which nothing of *schedule* comes in a run that it perturbs.
+
+        So `before` it is a keyframe to begin with. What can't come is taken for the run's end.
+        """
+        found = self._calls.first(schedule)
+        return self.tape.steps if found is None else found
 
     def add(self, keyframe: Keyframe) -> None:
         """Keep *keyframe*."""
@@ -185,6 +203,7 @@ class Keyframes:
             keyframe=base,
             own_memory=True,
             on_stop=take,
+            known=self.known,
         )
         if not made:
             return None

@@ -17,14 +17,25 @@ import select
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import attrs
 
 from rewind.formats import FormatError
 from rewind.formats.manifest import Outcome, Output
 from rewind.formats.nixbase32 import sha256
-from rewind.formats.schedule import Position, Schedule, to_device
-from rewind.formats.trace import End, Frame, FrameSource
+from rewind.formats.schedule import (
+    Came,
+    NamedPerturbation,
+    Perturbation,
+    Position,
+    Schedule,
+    Steps,
+    device_line,
+    ordered,
+    resolved,
+)
+from rewind.formats.trace import Arrivals, End, Frame, FrameSource
 from rewind.machine import qemu
 from rewind.machine.monitor import Monitor, MonitorClosed
 from rewind.machine.settings import Settings
@@ -75,6 +86,15 @@ class Ended:
     outputs: Mapping[str, Output]
     end: End
     tape: Tape = attrs.field(repr=False)
+    schedule: Schedule = ()
+    """What perturbed it."""
+    came: Came = ()
+    """Where what of *schedule* came."""
+
+    @property
+    def by_steps(self) -> Steps:
+        """Its schedule as it came, all by steps, which makes the same run."""
+        return resolved(self.schedule, self.came)
 
     def says(self, *, ignore_outputs: bool) -> tuple[object, ...]:
         """What two runs have in common whose outcome is the same."""
@@ -157,6 +177,7 @@ def run(
     on_frame: OnFrame | None = None,
     on_end: Callable[[int], None] | None = None,
     cancelled: Callable[[], bool] = lambda: False,
+    known: Mapping[NamedPerturbation, Position | None] = MappingProxyType({}),
 ) -> Ended | None:
     """Make a run of *request*'s job under *schedule*; None if *on_stop* had enough of it.
 
@@ -168,6 +189,7 @@ def run(
     :param on_end: called with the file descriptor of the guest's memory when the run has ended; of
         use with *own_memory*.
     :param cancelled: asked now and then.
+    :param known: where what of *schedule* came that is at a named position before *keyframe*.
     :raises MachineError: if the machine does not get to an outcome.
     :raises Cancelled: if it was cancelled.
     """
@@ -207,17 +229,38 @@ def run(
     ):
         (monitor,) = connection
         stopped = Stopped(running.machine, monitor, tape, Path(directory))
-        ended = _attend(running, request.job.outputs, stopped, on_stop, on_frame, cancelled)
-        if ended is not None and on_end is not None:
+        found = _attend(running, request.job.outputs, stopped, on_stop, on_frame, cancelled)
+        if found is None:
+            return None
+        if on_end is not None:
             on_end(running.machine.memory)
-        return ended
+        ended, arrivals = found
+        schedule = ordered(schedule)
+        return attrs.evolve(ended, schedule=schedule, came=_came(schedule, arrivals, known))
+
+
+def _came(
+    schedule: Schedule, arrivals: Arrivals, known: Mapping[NamedPerturbation, Position | None]
+) -> Came:
+    """Where what of *schedule* came, also what did before the machine's keyframe."""
+
+    def before(one: Perturbation | NamedPerturbation) -> Position | None:
+        return known[one] if isinstance(one, NamedPerturbation) else one.position
+
+    return tuple(
+        before(one) if number in arrivals.before else at
+        for number, (one, at) in enumerate(zip(schedule, arrivals.places, strict=True))
+    )
 
 
 def _plan(schedule: Schedule, stops: Sequence[Position]) -> str:
     """The device's schedule file. Stops can be where perturbations are: they come first then."""
+    at_steps = [p for p in ordered(schedule) if isinstance(p, Perturbation)]
     lines = [(stop, f"{stop.step} {stop.offset} stop 0\n") for stop in stops]
-    lines += [(p.position, to_device((p,))) for p in schedule]
-    return "".join(line for _, line in sorted(lines, key=lambda entry: entry[0]))
+    lines += [(p.position, device_line(p)) for p in at_steps]
+    lines.sort(key=lambda entry: entry[0])
+    named = [p for p in ordered(schedule) if isinstance(p, NamedPerturbation)]
+    return "".join([*(line for _, line in lines), *map(device_line, named)])
 
 
 @attrs.define
@@ -234,9 +277,9 @@ def _attend(
     on_stop: OnStop | None,
     on_frame: OnFrame | None,
     cancelled: Callable[[], bool],
-) -> Ended | None:
+) -> tuple[Ended, Arrivals] | None:
     happened = _Happened()
-    end = None
+    found = None
 
     def take_result() -> None:
         happened.result = read_text(running.result, RESULT_LIMIT)
@@ -260,19 +303,20 @@ def _attend(
             for name in running.nars:
                 take = functools.partial(take_nar, name, paths[name])
                 workers.start(f"the NAR of {name}", take)
-            end = _follow(running, stopped, on_stop, on_frame, cancelled)
-            if end is None:
+            found = _follow(running, stopped, on_stop, on_frame, cancelled)
+            if found is None:
                 return None
         finally:
             running.stop()
         workers.join()
+    end, arrivals = found
     outcome, missing = outcome_of(end, happened.result)
     if outcome.success:
         outputs = {n: o for n, o in happened.outputs.items() if n not in missing}
     else:
         # What was sent before a run was cut off is a part of a NAR, at best.
         outputs = {}
-    return Ended(outcome, outputs, end, stopped.tape)
+    return Ended(outcome, outputs, end, stopped.tape), arrivals
 
 
 def _drain(source: Fifo) -> None:
@@ -286,12 +330,13 @@ def _follow(
     on_stop: OnStop | None,
     on_frame: OnFrame | None,
     cancelled: Callable[[], bool],
-) -> End | None:
+) -> tuple[End, Arrivals] | None:
     """Take up the trace until its end, and see to the machine where it stops."""
     # Unbuffered: what select() says is then true, and at a stop all is here that was sent.
     pipe = running.trace.raw
     assert isinstance(pipe, io.FileIO)
-    frames = iter(FrameSource(pipe, stopped.tape.steps))
+    source = FrameSource(pipe, stopped.tape.steps)
+    frames = iter(source)
     machine, monitor = stopped.machine, stopped.monitor
     standstill = Standstill(machine, running.log)
 
@@ -319,7 +364,7 @@ def _follow(
         ready = select.select(sources, [], [], 0 if monitored and monitor.pending else 1.0)[0]
         if pipe in ready:
             if (end := take_up()) is not None:
-                return end
+                return end, source.arrivals
             continue
         if not (monitor in ready or (monitored and monitor.pending)):
             standstill.check()
@@ -334,7 +379,7 @@ def _follow(
         # What the device sent before it told of the stop.
         while select.select([pipe], [], [], 0)[0]:
             if (end := take_up()) is not None:
-                return end
+                return end, source.arrivals
         try:
             if on_stop is not None and not on_stop(stopped):
                 return None

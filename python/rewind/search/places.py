@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rewind.analysis.tasks import Tasks
-from rewind.formats.schedule import Position, Schedule
+from rewind.formats.schedule import Position, Schedule, Steps, ordered
 from rewind.formats.trace import Perturbed
 from rewind.inspect import InspectError
 from rewind.inspect.answers import place
@@ -45,7 +45,7 @@ class Places:
         self._inspector.close()
 
     def deciding(
-        self, changed: Schedule, fixed: Schedule, run: Ended, keyframes: Keyframes
+        self, changed: Steps, fixed: Schedule, run: Ended, keyframes: Keyframes
     ) -> report.Deciding:
         """The last perturbation of *changed*, which gave *run*.
 
@@ -64,11 +64,12 @@ class Places:
         with keyframes.before(changed[0].step) as keyframe:
             machines.run(
                 self._request,
-                tuple(sorted((*fixed, *changed[:-1]))),
+                ordered((*fixed, *changed[:-1])),
                 stops=[Position(last.step, last.offset)],
                 keyframe=keyframe,
                 own_memory=True,
                 on_stop=look,
+                known=keyframes.known,
             )
         return report.Deciding(
             step=last.step,
@@ -104,13 +105,14 @@ class Places:
             with contextlib.suppress(InspectError):
                 whats.update((t.tid, t.wait.what) for t in self._inspector.tasks() if t.wait)
 
-        with keyframes.before(schedule[0].step) as keyframe:
+        with keyframes.before(keyframes.first(schedule)) as keyframe:
             machines.run(
                 self._request,
                 schedule,
                 keyframe=keyframe,
                 own_memory=True,
                 on_end=look,
+                known=keyframes.known,
             )
         return tuple(
             report.Waiting(

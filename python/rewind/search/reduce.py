@@ -26,7 +26,14 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from rewind.analysis.tasks import Tasks
-from rewind.formats.schedule import Perturbation, Position, Schedule
+from rewind.formats.schedule import (
+    Perturbation,
+    Position,
+    Schedule,
+    Steps,
+    ordered,
+    resolved,
+)
 from rewind.formats.trace import (
     EXEC,
     FORK,
@@ -68,9 +75,9 @@ Batch = Callable[[Sequence[Callable[[], Verdict]]], list[Verdict]]
 class Reduced:
     """The end of a reduction."""
 
-    changed: Schedule
+    changed: Steps
     """Changes the outcome by its last perturbation."""
-    unchanged: Schedule
+    unchanged: Steps
     """The same, with the last perturbation one instruction later."""
     changed_run: Ended
     unchanged_run: Ended
@@ -123,6 +130,15 @@ class _Span:
         """Where the first piece begins that does so after *point*."""
         starts = (self.point(begin) for begin, _ in self.parts)
         return next((start for start in starts if start > point), None)
+
+
+def by_steps(schedule: Schedule, run: Ended) -> Steps:
+    """What of *schedule* came in *run*, which it perturbed, all by steps."""
+    came = dict(zip(run.schedule, run.came, strict=True))
+    return resolved(
+        schedule,
+        tuple(one.position if isinstance(one, Perturbation) else came[one] for one in schedule),
+    )
 
 
 def _turns(run: Ended, begin: int) -> _Span | None:
@@ -221,12 +237,13 @@ class Reducer:
         :raises MachineError: if a machine fails.
         """
         schedule, run = self._fewest(schedule, run)
-        *others, last = schedule
+        # What was left out moves no named position, but others' steps: from here on none is.
+        *others, last = by_steps(schedule, run)
         with Keyframes(self._request, self._all(tuple(others))) as own:
             if others:
                 # The run without the last one, which is not known yet.
                 keyframes, without = own, self._whole(tuple(others))
-                own.use(self._request, without.tape)
+                own.use(self._request, without)
             else:
                 keyframes, without = self._keyframes, self._baseline
             keyframes.at(last.step)
@@ -243,16 +260,17 @@ class Reducer:
         )
 
     def _all(self, schedule: Schedule) -> Schedule:
-        return tuple(sorted((*self._fixed, *schedule)))
+        return ordered((*self._fixed, *schedule))
 
     def _whole(self, schedule: Schedule) -> Ended:
         """A run to its end, from the baseline's keyframes."""
         self.runs += 1
-        with self._keyframes.before(schedule[0].step) as keyframe:
+        with self._keyframes.before(self._keyframes.first(schedule)) as keyframe:
             ended = machines.run(
                 self._request,
                 self._all(schedule),
                 keyframe=keyframe,
+                known=self._keyframes.known,
             )
         assert ended is not None
         return ended
@@ -283,7 +301,7 @@ class Reducer:
 
     def _halve(
         self,
-        others: Schedule,
+        others: Steps,
         last: Perturbation,
         without: Ended,
         keyframes: Keyframes,
@@ -331,11 +349,16 @@ class Reducer:
             (*others, attrs.evolve(last, step=p.step, offset=p.offset))
             for p in (_position(at, span.time(low)), _position(at, span.time(low) + 1))
         )
-        runs: dict[Schedule, Ended] = {}
+        runs: dict[Steps, Ended] = {}
 
-        def whole(schedule: Schedule) -> bool:
+        def whole(schedule: Steps) -> bool:
             with keyframes.before(schedule[-1].step) as keyframe:
-                ended = machines.run(self._request, self._all(schedule), keyframe=keyframe)
+                ended = machines.run(
+                    self._request,
+                    self._all(schedule),
+                    keyframe=keyframe,
+                    known=keyframes.known,
+                )
             assert ended is not None
             runs[schedule] = ended
             return self._changed(ended)
@@ -357,7 +380,7 @@ class Reducer:
 
     def _probe(
         self,
-        others: Schedule,
+        others: Steps,
         last: Perturbation,
         at: Sequence[int],
         keyframes: Keyframes,
@@ -398,6 +421,7 @@ class Reducer:
                 stops=stops,
                 keyframe=keyframe,
                 on_stop=ask,
+                known=keyframes.known,
             )
         tape = so_far[0] if ended is None else ended.tape
         if span.tid is not None and _met(tape, position, time) != span.tid:

@@ -21,7 +21,7 @@ import cbor2
 
 from rewind.formats import FormatError, schedule
 from rewind.formats.manifest import Outcome, Output
-from rewind.formats.schedule import Perturbation, Schedule
+from rewind.formats.schedule import NamedPerturbation, Perturbation, Schedule
 
 FORMAT = "rewind-search"
 VERSION = 1
@@ -229,8 +229,11 @@ def plain(value: object) -> Any:
     return _plain(value)
 
 
+_PERTURBATIONS = (Perturbation, NamedPerturbation)
+
+
 def _plain(value: Any) -> Any:
-    if isinstance(value, tuple) and value and isinstance(value[0], Perturbation):
+    if isinstance(value, tuple) and value and isinstance(value[0], _PERTURBATIONS):
         return schedule.to_data(value)
     if attrs.has(type(value)):
         return {

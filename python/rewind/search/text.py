@@ -6,29 +6,15 @@ from pathlib import Path
 from rewind.analysis import render
 from rewind.analysis.excerpt import program_lines
 from rewind.analysis.parting import part_traces
-from rewind.formats.schedule import Perturbation, Position
+from rewind.formats.schedule import Position, in_words
+from rewind.formats.spans import span
 from rewind.formats.trace import TraceReader
 from rewind.search.report import Place, Report, Side, Tried, Waiting
 
-_UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns"))
 CONTEXT = 4
 """Lines of a program that are shown before it parts, and after."""
 SHORT = 8
 """Characters of a hash that are shown."""
-
-
-def duration(ns: int) -> str:
-    """*ns* in the largest unit in which it is a short number."""
-    for unit, name in _UNITS:
-        if ns >= unit and ns * 1000 % unit == 0:
-            return f"{ns / unit:,.3f}".rstrip("0").rstrip(".") + f" {name}"
-    return f"{ns} ns"
-
-
-def perturbation(p: Perturbation) -> str:
-    """What *p* does, and where."""
-    what = f"a stall of {duration(p.ns)}" if p.kind == "stall" else "a reschedule"
-    return f"{what} at {p.position}"
 
 
 def tried(entry: Tried, hash: str | None) -> str:
@@ -38,7 +24,7 @@ def tried(entry: Tried, hash: str | None) -> str:
     if hash is not None:
         line += f"  {hash[:SHORT]}"
     if entry.changed and entry.schedule:
-        line += "  " + ", ".join(map(perturbation, entry.schedule))
+        line += "  " + ", ".join(map(in_words, entry.schedule))
     return line
 
 
@@ -99,7 +85,7 @@ def _deciding(
     deciding = report.deciding
     assert deciding is not None
     position = Position(deciding.step, deciding.offset)
-    does = f"stalls there for {duration(deciding.ns)}"
+    does = f"stalls there for {span(deciding.ns)}"
     if deciding.kind == "reschedule":
         does = "gives way there"
     who = f"thread {deciding.tid}" if deciding.tid else "no thread of the job"
@@ -116,7 +102,7 @@ def _deciding(
     )
     if len(failing.schedule) > 1 + len(report.schedule):
         yield "  with " + ", ".join(
-            perturbation(p) for p in failing.schedule if p.position not in (position, later)
+            in_words(p) for p in failing.schedule if p.position not in (position, later)
         )
     for waiting in failing.waiting:
         yield f"  {_waiting(waiting)}"
