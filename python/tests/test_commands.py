@@ -81,6 +81,7 @@ def test_show(rewind: Rewind, store: Store) -> None:
         f"rewind nix {MANIFEST.drv} --epoch 1791331200 --clock instructions"
         """ --schedule '[{"at":"3237+41","stall":1000000}]' --name bank-0.1.0\n"""
         f"# {'1':0<32}\n"
+        "# 1 of 1 perturbation never came: a stall of 1 ms at 3237+41\n"
     )
 
 

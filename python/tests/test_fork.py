@@ -12,11 +12,11 @@ from conftest import Rewind, Store
 from rewind.cli import nix, params, recording
 from rewind.cli.errors import Failure
 from rewind.cli.nix import Event
-from rewind.cli.output import span
 from rewind.cli.perturbed import without_effect
 from rewind.cli.recording import Options, Recording
 from rewind.formats.manifest import Outcome, Output
-from rewind.formats.schedule import Perturbation
+from rewind.formats.schedule import Named, NamedPerturbation, Perturbation
+from rewind.formats.spans import span
 from rewind.formats.trace import TraceReader
 from test_drv import aterm
 from test_manifest import MANIFEST
@@ -76,8 +76,9 @@ def perturbed(kind: int, ns: int, time: int, tid: int = 1, nothing: bool = False
 
 
 def told(tmp_path: Path, records: list[bytes], *schedule: Perturbation) -> list[str]:
+    manifest = attrs.evolve(MANIFEST, schedule=schedule, steps=len(records))
     with TraceReader(traces.write(tmp_path / "trace", records)) as reader:
-        return list(without_effect(schedule, reader))
+        return list(without_effect(manifest, reader))
 
 
 def test_what_had_no_effect(tmp_path: Path) -> None:
@@ -92,10 +93,10 @@ def test_what_had_no_effect(tmp_path: Path) -> None:
     never = Perturbation(7, 0, "reschedule")
     assert told(tmp_path, records, late, early, never) == [
         "the stall at 0+1000 did nothing: no task of the job was running",
-        "the reschedule at 7 did not take place: the run ended after 4 steps",
+        "1 of 3 perturbations never came: a reschedule at 7; the run has 4 steps",
     ]
     assert told(tmp_path, records[:3], late, early) == [
-        "the stall at 0+1000 did not take place: the run ended after 3 steps"
+        "1 of 2 perturbations never came: a stall of 500 ns at 0+1000; the run has 3 steps"
     ]
     assert told(tmp_path, records[:3], early) == []
 
@@ -184,7 +185,7 @@ def test_fork_without_effect(rewind: Rewind, world: World) -> None:
     world.records = traces.sample()[:5]
     result = rewind("fork", "1", "8", "--reschedule")
     assert result.err == (
-        "rewind: the reschedule at 8 did not take place: the run ended after 5 steps\n"
+        "rewind: 1 of 1 perturbation never came: a reschedule at 8; the run has 5 steps\n"
     )
     assert result.status == 0
     data = rewind("fork", "1", "8", "--reschedule", "--json").json
@@ -196,6 +197,10 @@ def test_fork_without_effect(rewind: Rewind, world: World) -> None:
     ("words", "why"),
     [
         (["21", "--reschedule"], "there is no step 21: the run has 21"),
+        (["9:1", "--reschedule"], "there is no 9:1: the run has "),
+        (["1:99", "--reschedule"], "there is no 1:99: task 1 makes "),
+        (["1:x", "--reschedule"], "'1:x' is no position: T:C+K is one"),
+        (["1:2+18446744073709551616", "--reschedule"], "is no position: T:C+K is one"),
         (
             ["20+11", "--reschedule"],
             "there is no 20+11: the run ends 10 instructions after step 20",
@@ -229,6 +234,12 @@ def test_two_at_a_position(rewind: Rewind, world: World) -> None:
     assert "the schedule has two perturbations at 8" in result.err
 
 
+def test_at_a_named_position(rewind: Rewind, world: World) -> None:
+    """It is in the new run's schedule as it was named."""
+    assert rewind("fork", "1", "1:1+5", "--stall", "1ms").status in (0, 1)
+    assert world.asked[-1].schedule == (NamedPerturbation(Named(1, 1, 5), "stall", 1_000_000),)
+
+
 def test_made_by_another_version(rewind: Rewind, world: World) -> None:
     world.other_version = True
     result = rewind("fork", "1", "8", "--reschedule")
@@ -252,7 +263,7 @@ def test_nix_tells_of_no_effect(
     job = world.store.path / f"{'j':0<32}-bank.drv"
     result = rewind("nix", str(job), "--schedule", json.dumps(schedule))
     lines = result.err.splitlines()
-    assert lines[0] == (
-        "rewind: the reschedule at 100 did not take place: the run ended after 21 steps"
-    )
-    assert lines[5:] == ["rewind: so it is with 5 more of 10 perturbations"]
+    named = ", ".join(f"a reschedule at {step}" for step in range(100, 105))
+    assert lines == [
+        f"rewind: 10 of 10 perturbations never came: {named}, 5 more; the run has 21 steps"
+    ]

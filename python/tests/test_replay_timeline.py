@@ -8,14 +8,14 @@ from typing import Any, cast
 import attrs
 import pytest
 
-from rewind.formats.schedule import Perturbation, Position
+from rewind.formats.schedule import Named, NamedPerturbation, Perturbation, Position
 from rewind.machine import MachineError
 from rewind.machine.settings import Settings
 from rewind.recorder.request import RunRequest
 from rewind.replay import timeline as module
 from rewind.replay.cache import Cache
 from rewind.replay.keyframe import Keyframe, Name
-from rewind.replay.timeline import STOP_EVERY, STOPS_MAX, Timeline
+from rewind.replay.timeline import STOP_EVERY, STOPS_MAX, Standing, Timeline
 
 FIRST = 1000
 GAP = 100
@@ -31,7 +31,7 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Settings, "load", lambda path: path)
 
 
-def request(*schedule: Perturbation, **changes: Any) -> RunRequest:
+def request(*schedule: Perturbation | NamedPerturbation, **changes: Any) -> RunRequest:
     fields = {
         "settings": Path("/settings"),
         "snapshot": SimpleNamespace(path=Path("/snapshot")),
@@ -106,6 +106,18 @@ def test_runs_share_keyframes_before_what_differs() -> None:
     assert same._key(2051) == one._key(2051)
     for other in (Perturbation(10, 50, "stall", 8), Perturbation(10, 51, "stall", 7)):
         assert timeline(other)._key(2060) != one._key(2060)
+
+
+def test_a_schedule_is_by_steps() -> None:
+    """Where a named position is only the run itself tells."""
+    named = NamedPerturbation(Named(2, 3), "reschedule")
+    with pytest.raises(ValueError, match="names 2:3 by a task"):
+        Timeline(request(named), TIMES, Cache(None), end=END)
+
+
+def test_where_a_machine_stands() -> None:
+    assert Standing.parse("17 4 12 3 437 1 1") == Standing(Position(17, 4), Named(12, 3, 437), True)
+    assert Standing.parse("17 4 0 0 0 0 0") == Standing(Position(17, 4), None, False)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,10 @@ from conftest import Rewind, Store
 from rewind.cli.commands import where
 from rewind.cli.errors import Failure
 from rewind.cli.runs import Run
-from rewind.formats.schedule import Position
+from rewind.formats.schedule import Named, Position
 from rewind.inspect import InspectError, NoSuchFile
 from rewind.inspect.answers import Frame, Task, Wait
+from rewind.replay.timeline import Standing
 from test_drv import aterm
 
 LIBC = "/nix/store/00000000000000000000000000000000-glibc-2.41/lib/libc.so.6"
@@ -55,6 +56,20 @@ class Machine:
     files: dict[str, str] = attrs.Factory(dict)
     asked: list[Position] = attrs.Factory(list)
     directories: list[Path] = attrs.Factory(list)
+    user: bool = True
+    known: bool = True
+
+    @property
+    def inspector(self) -> "Machine":
+        return self
+
+    @contextlib.contextmanager
+    def machine(self, position: Position, **options: object) -> Iterator["Machine"]:
+        self.asked.append(position)
+        yield self
+
+    def standing(self) -> Standing | None:
+        return Standing(self.asked[-1], Named(65, 4, 437), self.user) if self.known else None
 
     def add_debug_directories(self, directories: list[Path]) -> None:
         self.directories += directories
@@ -89,14 +104,13 @@ def machine(store: Store, monkeypatch: pytest.MonkeyPatch) -> Machine:
     )
 
     @contextlib.contextmanager
-    def stopped(run: Run, position: Position, **options: object) -> Iterator[Machine]:
-        made.asked.append(position)
+    def opened(run: Run) -> Iterator[Machine]:
         try:
             yield made
         except InspectError as error:
             raise Failure(str(error)) from None
 
-    monkeypatch.setattr(where, "stopped", stopped)
+    monkeypatch.setattr(where, "opened", opened)
     return made
 
 
@@ -108,6 +122,7 @@ def test_where(rewind: Rewind, machine: Machine) -> None:
         result.out
         == """\
 process 64 (bank), thread 65 at step 2+7
+65:4+437
 #1 deposit (bank.c:5)
        3          line 3;
        4          line 4;
@@ -123,8 +138,8 @@ called from #2 work (bank.c:9)
 def test_frames(rewind: Rewind, machine: Machine) -> None:
     """So many as are wanted, the library's as well, and any of them with its source."""
     out = rewind("where", "@", "2", "--frames", "4", "--frame", "2").out.splitlines()
-    assert out[1:3] == ["#0 __write+0x16 in libc.so.6", "#1 deposit (bank.c:5)"]
-    assert out[3:] == [
+    assert out[2:4] == ["#0 __write+0x16 in libc.so.6", "#1 deposit (bank.c:5)"]
+    assert out[4:] == [
         "#2 work (bank.c:9)",
         "       7          line 7;",
         "       8          line 8;",
@@ -205,10 +220,24 @@ no thread of the job has the CPU at step 2
     assert answer["threads"][2]["why"] == "thread 66 has ended: it has no memory any more"
 
 
+def test_the_other_name_of_a_position(rewind: Rewind, machine: Machine) -> None:
+    """It is the running thread's; a machine of an older rewind does not know it."""
+    machine.user = False
+    assert "\n65:4+437, in the kernel\n" in rewind("where", "@", "2").out
+    machine.known = False
+    assert "65:4" not in rewind("where", "@", "2").out
+    machine.known = True
+    assert "65:4" not in rewind("where", "@", "2", "--tid", "64").out
+    answer = rewind("where", "@", "2", "--tid", "64", "--json").json
+    assert isinstance(answer, dict)
+    assert (answer["named"], answer["in_user_mode"]) == (None, None)
+
+
 def test_json(rewind: Rewind, machine: Machine) -> None:
     answer = rewind("where", "@", "2", "--json").json
     assert isinstance(answer, dict)
     assert (answer["position"], answer["pid"], answer["tid"]) == ("2", 64, 65)
+    assert (answer["named"], answer["in_user_mode"]) == ("65:4+437", True)
     assert (answer["name"], answer["state"], answer["wait"]) == ("bank", "runs", None)
     assert answer["frame"] == 1
     assert answer["frames"][1]["file"] == SOURCE
@@ -222,6 +251,9 @@ def test_json(rewind: Rewind, machine: Machine) -> None:
         (["@", "99+1"], "there is no step 99: the run has "),
         (["@", "1+99999999999"], " instructions after step 1"),
         (["@", "x"], "'x' is no position"),
+        (["@", "0:1"], "'0:1' is no position: T:C+K is one"),
+        (["@", "7:1"], "there is no 7:1: the run has 3 tasks"),
+        (["@", "1:9"], "there is no 1:9: task 1 makes 3 system calls"),
         (["@", "1", "--tid", "7"], "there is no thread 7 at this step; there are 64, 65, 66"),
         (["@", "1", "--frame", "9"], "there is no frame 9: the stack has 4"),
         (["@", "1", "--tid", "66"], "thread 66 has ended: it has no memory any more"),

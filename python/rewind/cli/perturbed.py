@@ -2,19 +2,21 @@
 
 from collections.abc import Iterator
 
-from rewind.cli.output import count, span, warn
+from rewind.cli.output import count, warn
 from rewind.cli.runs import Run
 from rewind.formats import trace
-from rewind.formats.schedule import Perturbation, Schedule
+from rewind.formats.manifest import Manifest
+from rewind.formats.schedule import NamedPerturbation, Perturbation, Position, never_came
+from rewind.formats.spans import span
 from rewind.formats.trace import Perturbed, TraceReader
 
 
 def took_place(
-    schedule: Schedule, reader: TraceReader
-) -> Iterator[tuple[Perturbation, Perturbed | None]]:
-    """The perturbations of *schedule* in the order in which they were due, each with its record.
+    manifest: Manifest, reader: TraceReader
+) -> Iterator[tuple[Perturbation | NamedPerturbation, Perturbed | None]]:
+    """The perturbations of a run's schedule in the order in which they came, each with its record.
 
-    None: the run ended before.
+    None: it never came.
     """
     records = (
         record
@@ -23,41 +25,51 @@ def took_place(
     )
     due = []
     never = []
-    for place, perturbation in enumerate(schedule):
-        if perturbation.step < reader.steps:
-            (at,) = reader.records(perturbation.step, perturbation.step)
-            due.append((at.time + perturbation.offset, place, perturbation))
-        else:
+    arrivals = zip(manifest.schedule, manifest.arrivals, strict=True)
+    for place, (perturbation, at) in enumerate(arrivals):
+        if at is None:
             never.append(perturbation)
+        else:
+            (record,) = reader.records(at.step, at.step)
+            due.append((record.time + at.offset, place, perturbation))
     for _, _, perturbation in sorted(due):
         yield perturbation, next(records, None)
     for perturbation in never:
         yield perturbation, None
 
 
-def without_effect(schedule: Schedule, reader: TraceReader) -> Iterator[str]:
-    """A sentence for each perturbation of *schedule* that did nothing to the run of *reader*."""
-    for perturbation, record in took_place(schedule, reader):
-        what = f"the {perturbation.kind} at {perturbation.position}"
+def without_effect(manifest: Manifest, reader: TraceReader) -> Iterator[str]:
+    """A sentence for each perturbation of a run's schedule that did nothing to it.
+
+    Those that never came have one together.
+    """
+    came: list[Position | None] = [None] * len(manifest.schedule)
+    for perturbation, record in took_place(manifest, reader):
         if record is None:
-            yield f"{what} did not take place: the run ended after {count(reader.steps, 'step')}"
-        elif record.nothing:
+            continue
+        came[manifest.schedule.index(perturbation)] = Position(record.step)
+        if record.nothing:
+            what = f"the {perturbation.kind} at {perturbation.position}"
             yield f"{what} did nothing: no task of the job was running"
+    never = never_came(manifest.schedule, tuple(came))
+    if never is not None:
+        yield f"{never}; the run has {count(reader.steps, 'step')}"
 
 
 _MOST_LINES = 5
 
 
-def warn_of_no_effect(schedule: Schedule, run: Run) -> list[str]:
-    """Tell the person which perturbations of *schedule* did nothing to *run*; the sentences."""
-    if not schedule:
+def warn_of_no_effect(manifest: Manifest, run: Run) -> list[str]:
+    """Tell the person what of a run's schedule did nothing to it; the sentences."""
+    if not manifest.schedule:
         return []
     with TraceReader(run.trace) as reader:
-        found = list(without_effect(schedule, reader))
+        found = list(without_effect(manifest, reader))
     for sentence in found[:_MOST_LINES]:
         warn(sentence)
     if len(found) > _MOST_LINES:
-        warn(f"so it is with {len(found) - _MOST_LINES:,} more of {len(schedule):,} perturbations")
+        of = len(manifest.schedule)
+        warn(f"so it is with {len(found) - _MOST_LINES:,} more of {of:,} perturbations")
     return found
 
 

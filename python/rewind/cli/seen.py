@@ -50,7 +50,7 @@ def see(run: Run, more: Iterable[Position]) -> Seen:
     with TraceReader(run.trace) as reader:
         if not reader.steps:
             return Seen((), {})
-        wanted = _wanted(reader, [*more, *(one.position for one in run.manifest().schedule)])
+        wanted = _wanted(reader, [*more, *(one.position for one in run.manifest().steps_perturbed)])
     looks: list[Look] = []
     sources = _Sources()
     with debuginfo.known() as outside, opened(run) as around:

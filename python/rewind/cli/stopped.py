@@ -92,13 +92,16 @@ class Opened:
         return Analyser(_plugin("REWIND_RACES_PLUGIN"), inspector.places(), inspector.sync_places())
 
     @contextlib.contextmanager
-    def at(
+    def machine(
         self, position: Position, *, debug_directories: Sequence[Path] = ()
-    ) -> Iterator[Inspector]:
-        """The machine stopped at *position*, which `check_position` has seen."""
+    ) -> Iterator[Replayed]:
+        """The machine stopped at *position*, which `check_position` has seen.
+
+        The inspector looks at it.
+        """
         with self.timeline.machine(self.timeline.time(position)) as machine:
             self.look_at(machine, debug_directories)
-            yield self.inspector
+            yield machine
 
     def look_at(self, machine: Replayed, debug_directories: Sequence[Path] = ()) -> None:
         """Have the inspector look at *machine*, which is stopped."""
@@ -148,6 +151,7 @@ def timeline_of(run: Run) -> Iterator[tuple[RunRequest, Timeline]]:
 @contextlib.contextmanager
 def _timeline(run: Run, request: RunRequest) -> Iterator[Timeline]:
     cache = Cache(places.keyframes(), places.keyframes_size(LIMIT), warn)
+    request = attrs.evolve(request, schedule=run.manifest().steps_perturbed)
     with TraceReader(run.trace) as reader, Timeline.of(request, reader, cache) as timeline:
         yield timeline
 
@@ -176,9 +180,9 @@ def stopped(
     """
     with (
         opened(run) as around,
-        around.at(position, debug_directories=debug_directories) as inspector,
+        around.machine(position, debug_directories=debug_directories),
     ):
-        yield inspector
+        yield around.inspector
 
 
 def derivation_of(run: Run) -> Path:

@@ -14,7 +14,13 @@ from pathlib import Path
 
 import attrs
 
-from rewind.formats.schedule import Perturbation, Position
+from rewind.formats.schedule import (
+    Named,
+    NamedPerturbation,
+    Perturbation,
+    Position,
+    device_line,
+)
 from rewind.formats.trace import TraceReader
 from rewind.inspect.memory import Memory
 from rewind.inspect.registers import COMMAND, Registers
@@ -43,6 +49,27 @@ VOLATILE = 1 << 30
 BUDGET = 1 << 30
 """Bytes of memories that are ready for other machines to begin with."""
 
+_STANDING = "standing"
+"""The device's property."""
+
+
+@attrs.frozen
+class Standing:
+    """Where a machine stands, as its device has it."""
+
+    position: Position
+    named: Named | None
+    """The same by the job's task that has the CPU, if one has: what it has done in user mode."""
+    user: bool
+    """Whether it is in user mode. In the kernel it is where it left user mode, or will be there."""
+
+    @classmethod
+    def parse(cls, text: str) -> "Standing":
+        """Read what the device says of it."""
+        step, offset, number, calls, instructions, user, _ = map(int, text.split())
+        named = Named(number, calls, instructions) if number else None
+        return cls(Position(step, offset), named, bool(user))
+
 
 class Replayed:
     """A machine of a run that was started; it ends with the ``with`` that it is of."""
@@ -63,6 +90,13 @@ class Replayed:
         text = self.monitor.execute("human-monitor-command", {"command-line": COMMAND})
         return Registers.parse(text)
 
+    def standing(self) -> Standing | None:
+        """Where it stands, which is stopped; None if its device is one that does not know."""
+        device = {"path": f"/machine/peripheral/{qemu.DEVICE}"}
+        if all(entry["name"] != _STANDING for entry in self.monitor.execute("qom-list", device)):
+            return None
+        return Standing.parse(self.monitor.execute("qom-get", {**device, "property": _STANDING}))
+
     def state(self) -> bytes:
         """QEMU's state of it; it is stopped, and its memory no other machine's."""
         path = self._scratch / "state"
@@ -76,13 +110,20 @@ class Replayed:
 
         :raises MachineError: if it ends before.
         """
+        if not self.comes_to_a_stop():
+            raise MachineError("the run ended before that")
+
+    def comes_to_a_stop(self) -> bool:
+        """Wait until its schedule has stopped it, or the run has ended; whether it was the former.
+
+        :raises MachineError: if the machine ends otherwise.
+        """
         try:
             event = self.monitor.event("STOP", "SHUTDOWN")
         except MonitorClosed:
             self.machine.process.wait()
             raise self.machine.failure("the machine ended before it got there") from None
-        if event is not None and event["event"] == "SHUTDOWN":
-            raise MachineError("the run ended before that")
+        return event is None or event["event"] != "SHUTDOWN"
 
 
 @attrs.define
@@ -96,6 +137,8 @@ class _Ready:
 
 class Timeline:
     """The run of *request*; a context manager, which frees the memory it has taken.
+
+    Its schedule is all by steps (`rewind.formats.manifest.Manifest.steps_perturbed`).
 
     A time is absolute: ns of the guest's since its machine was started, as
     `rewind.formats.trace.Raw.time` without a start has it. Methods that start machines raise
@@ -119,9 +162,12 @@ class Timeline:
         self.start = times[0] if times else 0
         """The first time at which the machine can be stopped: the run's first step."""
         self.end = end
-        due = [
-            (times[one.step] + one.offset, one) for one in request.schedule if one.step < len(times)
-        ]
+        due = []
+        for one in request.schedule:
+            if isinstance(one, NamedPerturbation):
+                raise ValueError(f"the schedule names {one.position} by a task")
+            if one.step < len(times):
+                due.append((times[one.step] + one.offset, one))
         self._due = sorted(due, key=lambda entry: entry[0])
         self._keys = _keys(request, self._due)
         self._kept: list[Keyframe] = []
@@ -144,6 +190,20 @@ class Timeline:
     def time(self, position: Position) -> int:
         """The time at *position*, which is one of this run's."""
         return self._times[position.step] + position.offset
+
+    def find(self, named: Named, first: int, last: int | None) -> Position | None:
+        """Where *named* is, of which is known that it lies between two steps; None: nowhere.
+
+        :param last: the second of them, at which it would be over; None: the run's end.
+        """
+        begin = self._takeable(self.time(Position(first)))
+        keyframe = self.keyframe(begin) if begin - self.start > NEAR else None
+        stops = [] if last is None else [self.time(Position(last))]
+        with self._begin(keyframe, stops, named=named) as replayed:
+            if not replayed.comes_to_a_stop():
+                return None
+            standing = replayed.standing()
+        return standing.position if standing is not None and standing.named == named else None
 
     # --- keyframes
 
@@ -362,18 +422,23 @@ class Timeline:
         *,
         own: bool = False,
         stopped: bool = False,
+        named: Named | None = None,
         arguments: Sequence[str] = (),
         pass_fds: Sequence[int] = (),
     ) -> Iterator[Replayed]:
         """A machine that goes on from *keyframe*, or from the boot snapshot.
 
+        :param named: where else it will be stopped.
         :param own: keyframes will be taken of it: QEMU saves a machine without its memory only if
             that is no private mapping.
         :param stopped: it is not to execute anything yet.
         """
         with contextlib.ExitStack() as stack:
             scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rewind-")))
-            device = properties(self._request, scratch, self._plan(keyframe, stops))
+            plan = self._plan(keyframe, stops)
+            if named is not None:
+                plan += device_line(NamedPerturbation(named, "stop"))
+            device = properties(self._request, scratch, plan)
             # Nobody listens to it: a device that has no place to write to does without.
             del device["channels"]
             base = None

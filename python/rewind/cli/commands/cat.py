@@ -5,13 +5,13 @@ import sys
 import click
 
 from rewind.cli import params
-from rewind.cli.commands.events import check_position
 from rewind.cli.errors import Failure
+from rewind.cli.located import located
 from rewind.cli.output import warn
 from rewind.cli.params import Whole
 from rewind.cli.runs import Run
 from rewind.cli.stopped import stopped
-from rewind.formats.schedule import Position
+from rewind.formats.schedule import Named, Position
 from rewind.formats.trace import TraceReader
 from rewind.inspect import NoSuchFile
 
@@ -23,10 +23,10 @@ ABSENT = 3
 
 @click.command("cat")
 @params.run_argument
-@click.argument("position", metavar="STEP[+N]", type=params.PositionType())
+@click.argument("position", metavar="STEP[+N]", type=params.PositionType(named=True))
 @click.argument("path")
 @click.option("--pid", type=Whole(1), metavar="PID", help="A process; else the job's first.")
-def command(run: Run, position: Position, path: str, pid: int | None) -> int:
+def command(run: Run, position: Position | Named, path: str, pid: int | None) -> int:
     """The file PATH as RUN's processes saw it at STEP, or N instructions later.
 
     It is read from the memory of the machine, which is made again up to there: also a file that
@@ -38,7 +38,7 @@ def command(run: Run, position: Position, path: str, pid: int | None) -> int:
     if pid is None and not path.startswith("/"):
         raise Failure(f"{path!r} is no absolute path, such as /build/source/Makefile")
     with TraceReader(run.trace) as reader:
-        check_position(reader, position)
+        position = located(run, reader, position)
     with stopped(run, position) as inspector:
         try:
             content = inspector.read_file(path, LIMIT, pid)

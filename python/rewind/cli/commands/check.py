@@ -17,7 +17,7 @@ from rewind.cli.places import directory, searches
 from rewind.cli.progress import watch
 from rewind.cli.recording import Options, Recording
 from rewind.cli.runs import Run
-from rewind.formats.schedule import Position
+from rewind.formats.schedule import Position, ordered
 from rewind.search import text
 from rewind.search.report import Report, Side, limit_of, plain
 
@@ -211,7 +211,7 @@ def name_runs(job: Derivation, options: Options, report: Report) -> dict[str, st
     """
     wanted: dict[str, Options] = {}
     for tried in report.tried:
-        full = tuple(sorted((*report.schedule, *tried.schedule)))
+        full = ordered((*report.schedule, *tried.schedule))
         limit = limit_of(tried.outcome, tried.guest_time, report.time_limit, report.limit)
         wanted[str(tried.number)] = attrs.evolve(options, schedule=full, time_limit=limit)
     sides: dict[str, Side | None] = {"failing": report.failing, "passing": report.passing}

@@ -15,12 +15,13 @@ from rewind.cli import params
 from rewind.cli.commands.events import as_data
 from rewind.cli.errors import Failure
 from rewind.cli.outcomes import Difference, differences
-from rewind.cli.output import count, say, say_json, span
+from rewind.cli.output import count, say, say_json
 from rewind.cli.perturbed import deed, took_place
 from rewind.cli.runs import Run
 from rewind.formats import trace
 from rewind.formats.manifest import Manifest
 from rewind.formats.schedule import Position
+from rewind.formats.spans import span
 from rewind.formats.trace import Exec, Perturbed, Record, TraceReader, Wake
 
 CONTEXT = 5
@@ -121,10 +122,11 @@ def _find(sides: Sides) -> _Parted | None:
 
 
 def _position(side: Side, record: Perturbed) -> Position:
-    """Where the schedule has what *record* tells of."""
-    for perturbation, found in took_place(side.manifest.schedule, side.reader):
+    """Where what *record* tells of came."""
+    arrivals = dict(zip(side.manifest.schedule, side.manifest.arrivals, strict=True))
+    for perturbation, found in took_place(side.manifest, side.reader):
         if found is not None and found.step == record.step:
-            return perturbation.position
+            return arrivals[perturbation] or Position(record.step)
     return Position(record.step)
 
 

@@ -9,18 +9,19 @@ from rewind.cli import nix, params, recording, runs
 from rewind.cli.commands.events import check_position
 from rewind.cli.commands.nix import print_run
 from rewind.cli.errors import Failure
+from rewind.cli.located import span_of
 from rewind.cli.outcomes import differences
 from rewind.cli.output import say, say_json
 from rewind.cli.perturbed import warn_of_no_effect
 from rewind.cli.recording import Options
 from rewind.cli.runs import Run
-from rewind.formats.schedule import Perturbation, Position, ordered
+from rewind.formats.schedule import Named, Position, ordered, perturbation
 from rewind.formats.trace import TraceReader
 
 
 @click.command("fork")
 @params.run_argument
-@click.argument("position", metavar="STEP[+N]", type=params.PositionType())
+@click.argument("position", metavar="STEP[+N]", type=params.PositionType(named=True))
 @click.option(
     "--stall",
     type=params.SpanType(),
@@ -30,21 +31,24 @@ from rewind.formats.trace import TraceReader
 @click.option("--reschedule", is_flag=True, help="It gives its turn to the others that can run.")
 @params.json_option
 def command(
-    run: Run, position: Position, stall: int | None, reschedule: bool, as_json: bool
+    run: Run, position: Position | Named, stall: int | None, reschedule: bool, as_json: bool
 ) -> int:
     """Another run: RUN's job with its options and schedule, and a perturbation more.
 
-    It comes N instructions after STEP, and until then both are the same run. The exit status is
+    It comes N instructions after STEP, and until then both are the same run. With T:C+K in place of
+    STEP, as rewind where prints it, it comes there also if other perturbations, that are added
+    later, come before. The exit status is
     1 if the new run's outcome or one of its outputs is not that of RUN.
     """
     if (stall is None) == (not reschedule):
         raise Failure("a fork has one perturbation: --stall T or --reschedule")
     manifest = run.manifest()
     with TraceReader(run.trace) as reader:
-        check_position(reader, position)
-    added = Perturbation(
-        position.step, position.offset, "reschedule" if stall is None else "stall", stall or 0
-    )
+        if isinstance(position, Named):
+            span_of(reader, position)
+        else:
+            check_position(reader, position)
+    added = perturbation(position, "reschedule" if stall is None else "stall", stall or 0)
     options = attrs.evolve(Options.of(manifest), schedule=ordered((*manifest.schedule, added)))
     job = recording.job_of(manifest)
     same = recording.instantiate(job, Options.of(manifest))
@@ -63,7 +67,7 @@ def command(
     if forked is None:
         raise Failure(f"{made.out} is not a run: its manifest is missing")
     result = forked.manifest()
-    no_effect = warn_of_no_effect(result.schedule, forked)
+    no_effect = warn_of_no_effect(result, forked)
     found = list(differences(manifest, result))
     compare = ["rewind", "compare", run.short, forked.short]
     if as_json:

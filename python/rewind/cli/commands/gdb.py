@@ -15,14 +15,14 @@ from pathlib import Path
 import click
 
 from rewind.cli import debuginfo, params
-from rewind.cli.commands.events import check_position
 from rewind.cli.debuginfo import DebugInfo
 from rewind.cli.errors import Failure
+from rewind.cli.located import located
 from rewind.cli.output import say, warn
 from rewind.cli.params import Whole
 from rewind.cli.runs import Run
 from rewind.cli.stopped import Opened, opened
-from rewind.formats.schedule import Position
+from rewind.formats.schedule import Named, Position
 from rewind.formats.trace import TraceReader
 from rewind.gdb.files import Mirror, build_id_of
 from rewind.gdb.packets import Connection, ProtocolError
@@ -39,7 +39,7 @@ _LISTEN = re.compile(r"(?:(\[[0-9a-fA-F:]+\]|[^:\[\]]+):)?(\d{1,5})")
 
 @click.command("gdb")
 @params.run_argument
-@click.argument("position", metavar="STEP[+N]", type=params.PositionType())
+@click.argument("position", metavar="STEP[+N]", type=params.PositionType(named=True))
 @click.argument("arguments", metavar="[-- GDB-ARGS]", nargs=-1, type=click.UNPROCESSED)
 @click.option("--pid", type=Whole(1), metavar="P", help="A process; else that on the CPU.")
 @click.option("--tid", type=Whole(1), metavar="T", help="A thread; else the one on the CPU.")
@@ -52,7 +52,7 @@ _LISTEN = re.compile(r"(?:(\[[0-9a-fA-F:]+\]|[^:\[\]]+):)?(\d{1,5})")
 @click.option("--no-kernel", is_flag=True, help="Without the symbols of the machine's kernel.")
 def command(
     run: Run,
-    position: Position,
+    position: Position | Named,
     arguments: tuple[str, ...],
     pid: int | None,
     tid: int | None,
@@ -72,7 +72,7 @@ def command(
     try:
         with contextlib.ExitStack() as stack:
             reader = stack.enter_context(TraceReader(run.trace))
-            check_position(reader, position)
+            position = located(run, reader, position)
             around = stack.enter_context(opened(run))
             session = stack.enter_context(
                 Session(

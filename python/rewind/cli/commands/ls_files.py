@@ -8,13 +8,13 @@ import click
 from rewind.analysis.render import plain
 from rewind.cli import params
 from rewind.cli.commands.cat import ABSENT
-from rewind.cli.commands.events import check_position
 from rewind.cli.errors import Failure
+from rewind.cli.located import located
 from rewind.cli.output import say, say_json, warn
 from rewind.cli.params import Whole
 from rewind.cli.runs import Run
 from rewind.cli.stopped import stopped
-from rewind.formats.schedule import Position
+from rewind.formats.schedule import Named, Position
 from rewind.formats.trace import TraceReader
 from rewind.inspect import NoSuchFile
 from rewind.inspect.answers import Entry
@@ -33,14 +33,14 @@ _KINDS = {
 
 @click.command("ls-files")
 @params.run_argument
-@click.argument("position", metavar="STEP[+N]", type=params.PositionType())
+@click.argument("position", metavar="STEP[+N]", type=params.PositionType(named=True))
 @click.argument("path", required=False)
 @click.option("--pid", type=Whole(1), metavar="PID", help="A process; else the job's first.")
 @click.option("-r", "--recursive", is_flag=True, help="Also what is in the directories there.")
 @params.json_option
 def command(
     run: Run,
-    position: Position,
+    position: Position | Named,
     path: str | None,
     pid: int | None,
     recursive: bool,
@@ -57,7 +57,7 @@ def command(
     if pid is None and not path.startswith("/"):
         raise Failure(f"{path!r} is no absolute path, such as /build/source")
     with TraceReader(run.trace) as reader:
-        check_position(reader, position)
+        position = located(run, reader, position)
     with stopped(run, position) as inspector:
         try:
             entries = inspector.list_files(path, pid, recursive)

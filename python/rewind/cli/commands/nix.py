@@ -135,7 +135,7 @@ def command(
     if run is None:
         raise Failure(f"{made.out} is not a run: its manifest is missing")
     manifest = run.manifest()
-    no_effect = warn_of_no_effect(manifest.schedule, run)
+    no_effect = warn_of_no_effect(manifest, run)
     comparisons = compare(derivation.outputs, manifest)
     for comparison in comparisons:
         for answer in comparison.caches:

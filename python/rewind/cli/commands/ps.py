@@ -8,12 +8,13 @@ import click
 
 from rewind.analysis import render
 from rewind.cli import params
-from rewind.cli.commands.events import check_position, step_range
+from rewind.cli.commands.events import step_range
 from rewind.cli.errors import Failure
+from rewind.cli.located import located
 from rewind.cli.output import say_json, table
 from rewind.cli.processes import Process, commands, history
 from rewind.cli.runs import Run
-from rewind.formats.schedule import Position
+from rewind.formats.schedule import Named, Position
 from rewind.formats.trace import TraceReader
 from rewind.inspect.answers import Task
 
@@ -39,10 +40,15 @@ def tree(processes: list[Process], parents: dict[int, int | None]) -> Iterator[t
 
 @click.command("ps")
 @params.run_argument
-@click.argument("position", metavar="[STEP[+N]]", required=False, type=params.PositionType())
+@click.argument(
+    "position",
+    metavar="[STEP[+N]]",
+    required=False,
+    type=params.PositionType(named=True),
+)
 @click.option("--all", "every", is_flag=True, help="What the kernel knows: what threads wait for.")
 @params.json_option
-def command(run: Run, position: Position | None, every: bool, as_json: bool) -> None:
+def command(run: Run, position: Position | Named | None, every: bool, as_json: bool) -> None:
     """RUN's processes: all that there were, or those at STEP and what their threads do.
 
     With --all it is read from the machine, which is made again up to there: what each thread that
@@ -56,7 +62,9 @@ def command(run: Run, position: Position | None, every: bool, as_json: bool) -> 
         _from_machine(run, position, as_json)
         return
     with TraceReader(run.trace) as reader:
-        step = None if position is None else step_range(reader, None, position)[1]
+        step = None
+        if position is not None:
+            step = step_range(reader, None, located(run, reader, position))[1]
         found = history(reader, step)
     if step is None:
         processes = found.processes
@@ -72,7 +80,7 @@ def command(run: Run, position: Position | None, every: bool, as_json: bool) -> 
         _living(tree(processes, parents))
 
 
-def _from_machine(run: Run, position: Position, as_json: bool) -> None:
+def _from_machine(run: Run, position: Position | Named, as_json: bool) -> None:
     """The threads at *position*, by the kernel's own structures."""
     # Most calls of this command do without.
     from rewind.cli import imported
@@ -80,7 +88,7 @@ def _from_machine(run: Run, position: Position, as_json: bool) -> None:
     from rewind.cli.stopped import stopped
 
     with TraceReader(run.trace) as reader:
-        check_position(reader, position)
+        position = located(run, reader, position)
         why = imported.why_not(run)
         if why is not None:
             tasks = [one.task for one in imported.whole(run, position, why)]

@@ -6,17 +6,17 @@ from pathlib import Path
 import click
 
 from rewind.cli import params
-from rewind.cli.commands.events import check_position
 from rewind.cli.errors import Failure
+from rewind.cli.located import located
 from rewind.cli.processes import History, Process, history
 from rewind.cli.runs import Run
-from rewind.formats.schedule import Position
+from rewind.formats.schedule import Named, Position
 from rewind.formats.trace import TraceReader
 
 
 @click.command("shell")
 @params.run_argument
-@click.argument("position", metavar="STEP[+N]", type=params.PositionType())
+@click.argument("position", metavar="STEP[+N]", type=params.PositionType(named=True))
 @click.argument("words", metavar="[-- COMMAND...]", nargs=-1, type=click.UNPROCESSED)
 @click.option("--pid", type=params.Whole(1), metavar="PID", help="Whose view it has.")
 @click.option(
@@ -30,7 +30,7 @@ from rewind.formats.trace import TraceReader
 @click.option("--run", "going", is_flag=True, help="The job goes on meanwhile.")
 def command(
     run: Run,
-    position: Position,
+    position: Position | Named,
     words: tuple[str, ...],
     pid: int | None,
     installables: tuple[str, ...],
@@ -51,7 +51,7 @@ def command(
     if script is not None and words:
         raise Failure("there is -c and a command: one of them is to be run")
     with TraceReader(run.trace) as reader:
-        check_position(reader, position)
+        position = located(run, reader, position)
         position = _last_step(reader, position)
         whose = _process(history(reader, position.step), position, pid)
     with tempfile.TemporaryDirectory(prefix="rewind-") as scratch:

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -13,6 +14,8 @@ from rewind.cli.output import say, say_json
 from rewind.cli.recording import Options, Request
 from rewind.cli.runs import Run
 from rewind.formats import schedule
+from rewind.formats.manifest import Manifest
+from rewind.formats.schedule import NamedPerturbation, in_words, never_came
 from rewind.travel.bookmarks import Bookmarks
 
 
@@ -41,6 +44,16 @@ def command_line(request: Request, defaults: Options) -> list[str]:
     return [*words, "--name", str(options.name)]
 
 
+def _came(manifest: Manifest) -> Iterator[str]:
+    """Where the schedule's perturbations came, as far as it does not say itself."""
+    for one, at in zip(manifest.schedule, manifest.arrivals, strict=True):
+        if isinstance(one, NamedPerturbation) and at is not None:
+            yield f"{in_words(one)} came at {at}"
+    never = never_came(manifest.schedule, manifest.arrivals)
+    if never is not None:
+        yield never
+
+
 @click.command("show")
 @params.known_run_argument
 @params.json_option
@@ -50,9 +63,12 @@ def command(run: Run, as_json: bool) -> None:
         manifest = run.manifest()
         request = Request(manifest.drv, Options.of(manifest))
         data: dict[str, Any] = attrs.asdict(manifest)
+        data["came"] = [None if at is None else str(at) for at in manifest.arrivals]
+        came = list(_came(manifest))
     else:
         request = Request.read(run.drv)
         data = {"drv": request.drv, **attrs.asdict(request.options)}
+        came = []
     words = command_line(request, recording.defaults())
     bookmarks = Bookmarks(places.bookmarks()).of(run.hash)
     if as_json:
@@ -70,5 +86,7 @@ def command(run: Run, as_json: bool) -> None:
         return
     say(shlex.join(words))
     say(f"# {run.hash}")
+    for line in came:
+        say(f"# {line}")
     for bookmark in bookmarks:
         say(f"# {bookmark.position}  {plain(bookmark.note)}")

@@ -11,12 +11,14 @@ import click
 from rewind.analysis import render
 from rewind.analysis.lanes import READY, RUNS, STATES, History, Lane, history, step_at
 from rewind.cli import params
-from rewind.cli.commands.events import check_position, step_range
+from rewind.cli.commands.events import step_range
 from rewind.cli.errors import Failure
 from rewind.cli.lanes import LEGEND, PERTURBED, Axis, coloured, draw, idle, ruler
-from rewind.cli.output import console, count, say, say_json, span
+from rewind.cli.located import located
+from rewind.cli.output import console, count, say, say_json
 from rewind.cli.runs import Run
-from rewind.formats.schedule import Position
+from rewind.formats.schedule import Named, Position
+from rewind.formats.spans import span
 from rewind.formats.trace import Perturbed, TraceReader
 from rewind.inspect.answers import Task
 
@@ -53,7 +55,12 @@ class Window:
 
 @click.command("threads")
 @params.run_argument
-@click.argument("position", metavar="[STEP[+N]]", required=False, type=params.PositionType())
+@click.argument(
+    "position",
+    metavar="[STEP[+N]]",
+    required=False,
+    type=params.PositionType(named=True),
+)
 @click.option("--from", "first", type=params.PositionType(), help="Begin there: STEP or STEP+N.")
 @click.option("--to", "last", type=params.PositionType(), help="End there, included.")
 @click.option(
@@ -63,7 +70,7 @@ class Window:
 @params.json_option
 def command(
     run: Run,
-    position: Position | None,
+    position: Position | Named | None,
     first: Position | None,
     last: Position | None,
     programs: tuple[str, ...],
@@ -111,7 +118,7 @@ def command(
         _show(reader, window, lanes, perturbations, found, every)
 
 
-def _standing(run: Run, position: Position, programs: Sequence[str], as_json: bool) -> None:
+def _standing(run: Run, position: Position | Named, programs: Sequence[str], as_json: bool) -> None:
     """What the threads do at *position*."""
     # Most calls of this command do without.
     from rewind.cli import imported
@@ -119,7 +126,7 @@ def _standing(run: Run, position: Position, programs: Sequence[str], as_json: bo
     from rewind.cli.stopped import stopped
 
     with TraceReader(run.trace) as reader:
-        check_position(reader, position)
+        position = located(run, reader, position)
     why = imported.why_not(run)
     if why is not None:
         kept = imported.whole(run, position, why)

@@ -1,28 +1,31 @@
 """``rewind where``: where a thread is in its program, at a step."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from rewind.analysis.render import plain
 from rewind.cli import debuginfo, imported, params
-from rewind.cli.commands.events import check_position
 from rewind.cli.errors import Failure
 from rewind.cli.imported import NotThere
+from rewind.cli.located import located
 from rewind.cli.output import say, say_json
 from rewind.cli.params import Whole
 from rewind.cli.runs import Run
 from rewind.cli.stacks import kept_stack, say_stack, stack_of
-from rewind.cli.standing import Standing, named, say_threads, state, threads
-from rewind.cli.stopped import stopped
-from rewind.formats.schedule import Position
+from rewind.cli.standing import Standing as ThreadStanding
+from rewind.cli.standing import named, say_threads, state, threads
+from rewind.cli.stopped import opened
+from rewind.formats.schedule import Named, Position
 from rewind.formats.trace import TraceReader
 from rewind.inspect.answers import Task
+from rewind.replay.timeline import Standing
 
 
 @click.command("where")
 @params.run_argument
-@click.argument("position", metavar="STEP[+N]", type=params.PositionType())
+@click.argument("position", metavar="STEP[+N]", type=params.PositionType(named=True))
 @click.option("--tid", type=Whole(1), metavar="T", help="A thread; else the one that has the CPU.")
 @click.option(
     "--frames",
@@ -35,7 +38,7 @@ from rewind.inspect.answers import Task
 @params.json_option
 def command(
     run: Run,
-    position: Position,
+    position: Position | Named,
     tid: int | None,
     count: int | None,
     number: int | None,
@@ -44,18 +47,22 @@ def command(
     """Where a thread is in its program at STEP, or N instructions later.
 
     The run is made again up to there. Shown is the innermost frame of the program's own code, with
-    its callers.
+    its callers. For the thread that has the CPU there is another name of the position, T:C+K: the
+    job's T-th task, after its C-th system call and K instructions in user mode. It is the same in
+    other runs of the job, whatever happened in other threads before, and can be written for STEP.
     """
     with TraceReader(run.trace) as reader:
-        check_position(reader, position)
+        position = located(run, reader, position)
     why = imported.why_not(run)
     if why is not None:
         _from_file(run, position, tid, count, number, as_json, why)
         return
     with (
         debuginfo.known() as outside,
-        stopped(run, position, debug_directories=outside.directories) as machine,
+        opened(run) as around,
+        around.machine(position, debug_directories=outside.directories) as replayed,
     ):
+        machine = around.inspector
         tasks = machine.tasks()
         chosen = _choose(tasks, tid)
         if chosen is None:
@@ -68,13 +75,30 @@ def command(
                 say(f"no thread of the job has the CPU at step {position}")
                 say_threads(standing)
             return
+        place = replayed.standing() if chosen.state == "runs" else None
         chosen = named(machine, chosen)
         stack = stack_of(machine, chosen, outside, number, whole=as_json or count is not None)
     if as_json:
-        say_json({"position": str(position), **chosen.to_data(), **stack.to_data()})
+        say_json(
+            {
+                "position": str(position),
+                **_named_data(place),
+                **chosen.to_data(),
+                **stack.to_data(),
+            }
+        )
         return
     say(_head(chosen, position))
+    if place is not None and place.named is not None:
+        say(f"{place.named}" + ("" if place.user else ", in the kernel"))
     say_stack(stack, count)
+
+
+def _named_data(place: Standing | None) -> dict[str, Any]:
+    """Of a position its other name."""
+    if place is None or place.named is None:
+        return {"named": None, "in_user_mode": None}
+    return {"named": str(place.named), "in_user_mode": place.user}
 
 
 def _from_file(
@@ -89,7 +113,7 @@ def _from_file(
     """The same by what the file says that *run* was imported from."""
     answer = imported.at(run, position, tid, why)
     if tid is None and not any(one.task.state == "runs" for one in answer.threads):
-        standing = [Standing(one.task, one.frames, one.why) for one in answer.threads]
+        standing = [ThreadStanding(one.task, one.frames, one.why) for one in answer.threads]
         if as_json:
             say_json({"position": str(position), "threads": [one.to_data() for one in standing]})
         else:
@@ -101,7 +125,14 @@ def _from_file(
         raise Failure(thread.why or f"thread {thread.task.tid} is in no program")
     stack = kept_stack(thread.frames, imported.sources(run), number)
     if as_json:
-        say_json({"position": str(position), **thread.task.to_data(), **stack.to_data()})
+        say_json(
+            {
+                "position": str(position),
+                **_named_data(None),
+                **thread.task.to_data(),
+                **stack.to_data(),
+            }
+        )
         return
     say(_head(thread.task, position))
     say_stack(stack, count)

@@ -10,15 +10,15 @@ import click
 from rewind.analysis import render
 from rewind.analysis.render import plain
 from rewind.cli import debuginfo, params
-from rewind.cli.commands.events import check_position
 from rewind.cli.errors import Failure
+from rewind.cli.located import located
 from rewind.cli.output import say, say_json
 from rewind.cli.params import Whole
 from rewind.cli.runs import Run
 from rewind.cli.stacks import Stack, say_stack, stack_of
 from rewind.cli.standing import title
 from rewind.cli.stopped import opened
-from rewind.formats.schedule import Position
+from rewind.formats.schedule import Named, Position
 from rewind.formats.trace import Enter, Exit, TraceReader
 from rewind.inspect import InspectError
 from rewind.inspect.answers import Place, Task
@@ -37,7 +37,7 @@ _NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+")
 
 @click.command("who-wrote")
 @params.run_argument
-@click.argument("position", metavar="STEP[+N]", type=params.PositionType())
+@click.argument("position", metavar="STEP[+N]", type=params.PositionType(named=True))
 @click.argument("what", metavar="ADDRESS|EXPRESSION")
 @click.option("--size", type=Whole(1, SIZE_MAX), metavar="N", help="Bytes; else the variable's.")
 @click.option("--tid", type=Whole(1), metavar="T", help="Of a thread; else of the one that runs.")
@@ -45,7 +45,7 @@ _NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+")
 @params.json_option
 def command(
     run: Run,
-    position: Position,
+    position: Position | Named,
     what: str,
     size: int | None,
     tid: int | None,
@@ -60,7 +60,7 @@ def command(
     if tid is not None and pid is not None:
         raise Failure("--tid and --pid can't be used together")
     with TraceReader(run.trace) as reader:
-        check_position(reader, position)
+        position = located(run, reader, position)
     with debuginfo.known() as outside, opened(run) as around:
         inspector, timeline = around.inspector, around.timeline
         time = timeline.time(position)
