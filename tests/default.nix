@@ -19,6 +19,8 @@ let
 
   fidelity = pkgs.callPackage ./fidelity { inherit rewind; };
 
+  positions = pkgs.callPackage ./positions { inherit rewind; };
+
   cases = pkgs.callPackage ./fidelity/cases.nix { };
 
   searches = pkgs.callPackage ./search {
@@ -85,6 +87,22 @@ prefixed "lib" (
       run = rewind.run { inherit drv; };
     }
   ) repeated
+)
+// prefixed "positions" (
+  lib.mapAttrs (name: where: positions ({ inherit name; } // where)) {
+    bank = {
+      drv = packages.bank;
+      # In between it has seen the balance, and changes it.
+      call = 4;
+      instructions = 3;
+    };
+    # No call is in its loop.
+    counter = {
+      drv = examples.counter;
+      call = 3;
+      instructions = 1234;
+    };
+  }
 )
 // prefixed "same" (lib.mapAttrs (_: fidelity.same) cases.same)
 // prefixed "outcome" (lib.mapAttrs (_: fidelity.outcome) cases.outcome)

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -105,12 +106,55 @@ def test_a_fork_of_a_fork_has_both_perturbations(session: Session, harmless: For
     ]
 
 
+def test_a_named_position(session: Session, lost: Fork) -> None:
+    """The same run as that of the step at which it comes; and after another one the same place."""
+    at = session.rewind("where", lost.of.hash, f"{lost.write['step']}", "--json").json["named"]
+    answer = session.rewind("fork", lost.of.hash, f"{at}+2", "--stall", "1ms", "--json")
+    named = session.rewind("show", good(answer, 1).json["hash"], "--json").json
+    assert named["schedule"] == [{"at": f"{at}+2", "stall": 1_000_000}]
+    (came,) = named["came"]
+    answer = session.rewind("fork", lost.of.hash, came, "--stall", "1ms", "--json")
+    by_step = session.rewind("show", good(answer, 1).json["hash"], "--json").json
+    trace = Path(named["path"], "trace").read_bytes()
+    assert trace == Path(by_step["path"], "trace").read_bytes()
+    # What looks into it, and makes it again.
+    assert ": the same " in good(session.rewind("replay", named["hash"])).out
+    there = good(session.rewind("where", named["hash"], f"{at}+2", "--json")).json
+    assert there["position"] == came
+    shown = session.rewind("show", named["hash"]).out
+    assert f"# a stall of 1 ms at {at}+2 came at {came}\n" in shown
+    # A named position is where it was when something comes before it.
+    answer = session.rewind("fork", named["hash"], "5", "--stall", "50us", "--json")
+    both = session.rewind("show", answer.json["hash"], "--json").json
+    assert [entry["at"] for entry in both["schedule"]] == ["5", f"{at}+2"]
+    assert both["came"][0] == "5" and both["came"][1] not in (None, came)
+    places = [
+        next(e for e in reversed(events(session, run)) if e["type"] == "perturbation")["user_ip"]
+        for run in (named["hash"], both["hash"])
+    ]
+    assert places[0] == places[1]
+
+
+def test_a_named_position_that_never_comes_is_told(session: Session, bank: Recorded) -> None:
+    answer = good(session.rewind("fork", bank.hash, "1:3+99999999", "--stall", "3ms"))
+    never = "1 of 1 perturbation never came: a stall of 3 ms at 1:3+99999999"
+    assert f"rewind: {never}" in answer.err, str(answer)
+    assert f"# {never}\n" in session.rewind("show", answer.out.split()[0]).out
+    where = good(session.rewind("where", bank.hash, "1:3+99999999"), 2)
+    assert where.sentence.startswith(
+        "rewind: there is no 1:3+99999999: task 1 executes fewer instructions between"
+    ), str(where)
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
         (["99999999", "--reschedule"], "there is no step 99,999,999: the run has "),
         (["100+99999999999", "--reschedule"], "there is no 100+99999999999: the run ends "),
         (["100"], "a fork has one perturbation: --stall T or --reschedule"),
+        (["9999:1", "--reschedule"], "there is no 9999:1: the run has "),
+        (["1:999999", "--reschedule"], "there is no 1:999999: task 1 makes "),
+        (["0:1", "--reschedule"], "'0:1' is no position: T:C+K is one, such as 12:3+437"),
         (["100", "--stall", "1000"], "'1000' is no time: write 10us, 1ms or 1.5s"),
     ],
 )
@@ -129,8 +173,8 @@ def test_a_position_that_is_never_reached_is_told(session: Session) -> None:
     answer = good(session.rewind("nix", session.job("bare"), "--schedule", schedule))
     steps = session.rewind("show", answer.out.split()[0], "--json").json["steps"]
     assert (
-        f"rewind: the stall at 123456 did not take place: the run ended after {steps:,} steps"
-        in answer.err.splitlines()
+        "rewind: 1 of 2 perturbations never came: a stall of 10 ns at 123456;"
+        f" the run has {steps:,} steps" in answer.err.splitlines()
     ), str(answer)
     assert "the reschedule at 5" not in answer.err, str(answer)
 

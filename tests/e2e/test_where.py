@@ -1,6 +1,7 @@
 """``rewind where``, on bank: compiled in the run, with a race between its write and its store."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,8 @@ def test_in_the_write(session: Session, bank: Recorded, receipt: dict[str, Any])
     answer = session.rewind("where", bank.hash, str(receipt["step"]))
     assert answer.status == 0, str(answer)
     number = line("if (write(")
-    head, title, *excerpt, caller = answer.out.splitlines()
+    head, name, title, *excerpt, caller = answer.out.splitlines()
+    assert re.fullmatch(r"[0-9]+:[0-9]+, in the kernel", name)
     pid, tid = receipt["pid"], receipt["tid"]
     assert head == f"process {pid} (bank), thread {tid} at step {receipt['step']}"
     assert title.endswith(f" deposit (bank.c:{number})")
@@ -103,6 +105,24 @@ def test_off_the_cpu(
         f"process {pid} (bank), thread {pid}, waits for the end of thread {tid}, at step {position}"
     )
     assert title.endswith(f" main (bank.c:{line('pthread_join(')})")
+
+
+def test_at_a_named_position(session: Session, bank: Recorded, receipt: dict[str, Any]) -> None:
+    """What is printed for a step can be given in its place, and is where the call has returned."""
+    found = session.rewind("where", bank.hash, str(receipt["step"]), "--json").json
+    assert found["in_user_mode"] is False
+    at = f"{found['named']}+2"
+    there = session.rewind("where", bank.hash, at, "--json").json
+    assert (there["named"], there["in_user_mode"]) == (at, True), str(there)
+    assert (there["tid"], int(there["position"].split("+")[0])) > (receipt["tid"], receipt["step"])
+    again = session.rewind("where", bank.hash, there["position"], "--json").json
+    assert again == there
+    for command in ("cat", "ls-files"):
+        by_step, by_name = (
+            session.rewind(command, bank.hash, position, "/build/env-vars")
+            for position in (there["position"], at)
+        )
+        assert (by_name.status, by_name.out) == (by_step.status, by_step.out)
 
 
 def test_bad_input(session: Session, bank: Recorded, receipt: dict[str, Any]) -> None:
