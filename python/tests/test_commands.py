@@ -14,7 +14,7 @@ import traces
 from conftest import Rewind, Store
 from rewind.cli import caches, nix, places, recording
 from rewind.cli.errors import Interrupted
-from rewind.cli.nix import BuildFailure, Event, LogLine, Message, Phase, Started
+from rewind.cli.nix import BuildFailure, Event, LogLine, Message, Phase, Silent, Started
 from rewind.cli.recording import Options, Recording
 from rewind.formats.manifest import Manifest, Outcome, Output
 from rewind.formats.schedule import Schedule
@@ -335,6 +335,24 @@ def test_nix(rewind: Rewind, machine: Machine) -> None:
     assert installable == f"{DRV}^*"
     assert words[0] == "--out-link"
     assert "already recorded" in rewind("nix", str(machine.job)).out
+
+
+@pytest.mark.parametrize(
+    ("limit", "says"),
+    [
+        (300, "gives it 300 s, 5 times over (stalled-download-timeout, download-attempts)"),
+        (0, "waits until it does (stalled-download-timeout is 0)"),
+    ],
+)
+def test_nix_with_a_silent_cache(
+    rewind: Rewind, machine: Machine, monkeypatch: pytest.MonkeyPatch, limit: int, says: str
+) -> None:
+    config = {"substituters": [], "stalled-download-timeout": limit, "download-attempts": 5}
+    monkeypatch.setattr(nix, "config", lambda: config)
+    machine.events = [Silent("http://cache")]
+    result = rewind("nix", str(machine.job))
+    assert result.status == 0
+    assert result.err == f"rewind: http://cache has sent nothing for 5 s: Nix {says}\n"
 
 
 def _add_output(machine: Machine) -> None:

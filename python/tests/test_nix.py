@@ -1,5 +1,6 @@
 """What is asked of Nix, with programs that stand for it."""
 
+import json
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -142,6 +144,25 @@ EVENTS = [
 def test_build(programs: Programs) -> None:
     programs("nix", BUILD)
     assert list(nix.build("x^*", "--no-link")) == EVENTS
+
+
+def test_silent_caches() -> None:
+    """Each is told of once, when nothing has come for a while; those that send are not."""
+    now = 0.0
+    reader = nix._Reader(clock=lambda: now)
+
+    def say(**entry: Any) -> object:
+        return reader.read("@nix " + json.dumps(entry))
+
+    for number, url in enumerate(("http://u:p@slow/a", "http://u:p@slow/b", "http://fast/a")):
+        say(action="start", id=number, level=4, type=101, fields=[url], text="")
+    told = []
+    for now in range(20):
+        told += [(now, say(action="result", id=n, type=105, fields=[7, 9, 0, 0])) for n in (0, 1)]
+        told.append((now, say(action="result", id=2, type=105, fields=[now, 99, 0, 0])))
+        if now == 15:
+            say(action="stop", id=2)
+    assert [one for one in told if one[1]] == [(5, nix.Silent("http://slow"))]
 
 
 def test_failed_build(programs: Programs) -> None:

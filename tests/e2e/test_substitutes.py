@@ -3,10 +3,13 @@
 import contextlib
 import functools
 import re
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -22,9 +25,9 @@ class _Quiet(SimpleHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def served(directory: Path) -> Iterator[str]:
+def served(directory: Path, handler: type[SimpleHTTPRequestHandler] = _Quiet) -> Iterator[str]:
     """The URL at which *directory* is served."""
-    handler = functools.partial(_Quiet, directory=str(directory))
+    handler = functools.partial(handler, directory=str(directory))
     with ThreadingHTTPServer(("localhost", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -33,6 +36,26 @@ def served(directory: Path) -> Iterator[str]:
         finally:
             server.shutdown()
             thread.join()
+
+
+@contextlib.contextmanager
+def mute() -> Iterator[str]:
+    """The URL of a server that takes every connection, and says nothing."""
+    with socket.create_server(("localhost", 0)) as server:
+        yield f"http://localhost:{server.getsockname()[1]}"
+
+
+class _Halting(_Quiet):
+    """Sends half of a NAR, and no more as long as anybody waits."""
+
+    def copyfile(self, source: Any, outputfile: Any) -> None:
+        if ".nar" not in self.path or self.path.endswith(".narinfo"):
+            super().copyfile(source, outputfile)
+            return
+        data = source.read()
+        outputfile.write(data[: len(data) // 2])
+        outputfile.flush()
+        self.connection.recv(1)
 
 
 @attrs.frozen
@@ -142,6 +165,52 @@ def test_a_cache_that_lies_is_found_out(pushed: Pushed, tmp_path: Path) -> None:
         answer = pushed.elsewhere('nix build --no-link "$2" || test ! -e "$3"', url)
     assert answer.status == 0, str(answer)
     assert re.search("hash mismatch|[Cc]orrupt", answer.err), str(answer)
+
+
+# What a cache may take, and that Nix goes on without it when it is over.
+_SHORT = r"""
+    export NIX_CONFIG="$NIX_CONFIG
+    stalled-download-timeout = 8
+    download-attempts = 1
+    max-jobs = 1
+    "
+"""
+
+
+def test_a_cache_that_says_nothing(pushed: Pushed) -> None:
+    """The user is told for what Nix waits; then the run is made, as there is no cache."""
+    script = _SHORT + '"$1" nix "${2/runs./}"'
+    with mute() as url:
+        begin = time.monotonic()
+        answer = pushed.elsewhere(script, url)
+    assert time.monotonic() - begin < 60
+    assert answer.status == 0 and "exited 0" in answer.out, str(answer)
+    told = f"rewind: {url} has sent nothing for 5 s: Nix gives it 8 s, 1 time over"
+    assert answer.err.count(told) == 1, str(answer)
+
+
+@pytest.mark.parametrize("fallback", [False, True])
+def test_a_cache_that_stops_within_a_run(pushed: Pushed, fallback: bool) -> None:
+    """Told, too; and with Nix's `fallback` it is made, as for any path that cannot be fetched."""
+    script = (
+        _SHORT
+        + rf"""
+        export NIX_CONFIG="$NIX_CONFIG
+        fallback = {str(fallback).lower()}
+        "
+        "$1" nix "${{2/runs./}}"
+    """
+    )
+    with served(pushed.cache, _Halting) as url:
+        answer = pushed.elsewhere(script, url)
+    assert f"rewind: {url} has sent nothing for 5 s: Nix gives it 8 s" in answer.err, str(answer)
+    if fallback:
+        assert answer.status == 0 and "exited 0" in answer.out, str(answer)
+    else:
+        assert answer.status == 2, str(answer)
+        # Nix's own words.
+        assert "timeout was reached" in answer.err.lower(), str(answer)
+        assert "try '--fallback'" in answer.err, str(answer)
 
 
 def test_a_cache_without_the_machine(pushed: Pushed) -> None:

@@ -11,7 +11,9 @@ import re
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -26,8 +28,10 @@ _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 
 _BUILD = 105  # ActivityType: a derivation is built
 _SUBSTITUTE = 108  # ActivityType: a path is fetched
+_TRANSFER = 101  # ActivityType: a file is fetched, of a path or about one
 _LOG_LINE = 101  # ResultType
 _SET_PHASE = 104  # ResultType
+_PROGRESS = 105  # ResultType
 _ERROR, _WARNING = 0, 1  # Verbosity
 
 
@@ -376,7 +380,28 @@ class Message:
     error: bool
 
 
-Event = Started | LogLine | Phase | Message
+@attrs.frozen
+class Silent:
+    """A cache has sent nothing of a file for `SILENCE`, and Nix waits for it."""
+
+    server: str
+
+
+Event = Started | LogLine | Phase | Message | Silent
+
+SILENCE = 5.0
+"""Seconds until it is told that a cache sends nothing."""
+
+
+@attrs.define
+class _Transfer:
+    """A file that is being fetched."""
+
+    server: str
+    size: int
+    """Bytes that have come."""
+    since: float
+    """When the last of them have."""
 
 
 @attrs.define
@@ -384,6 +409,10 @@ class _Reader:
     """Turns the lines of ``--log-format internal-json`` into events."""
 
     activities: dict[int, Path] = attrs.field(factory=dict)
+    transfers: dict[int, _Transfer] = attrs.field(factory=dict)
+    silent: set[str] = attrs.field(factory=set)
+    """The servers of which that was told: of one there may be many transfers."""
+    clock: Callable[[], float] = time.monotonic
 
     def read(self, line: str) -> Event | None:
         if not line.startswith("@nix "):
@@ -398,8 +427,15 @@ class _Reader:
                 if kind in (_BUILD, _SUBSTITUTE):
                     self.activities[number] = Path(path)
                     return Started(Path(path))
+                if kind == _TRANSFER:
+                    self.transfers[number] = _Transfer(_server(path), 0, self.clock())
             case {"action": "stop", "id": int(number)}:
                 self.activities.pop(number, None)
+                self.transfers.pop(number, None)
+            # Nix says it again every second, whether there is any or not.
+            case {"action": "result", "id": int(number), "type": kind, "fields": [int(size), *_]}:
+                if kind == _PROGRESS and number in self.transfers:
+                    return self._silence(self.transfers[number], size)
             case {"action": "result", "id": int(number), "type": kind, "fields": [str(text), *_]}:
                 origin = self.activities.get(number)
                 if origin is not None and kind == _LOG_LINE:
@@ -409,6 +445,21 @@ class _Reader:
             case {"action": "msg", "level": int(level), "msg": str(text)} if level <= _WARNING:
                 return Message(strip_ansi(text).strip(), level == _ERROR)
         return None
+
+    def _silence(self, transfer: _Transfer, size: int) -> Silent | None:
+        now = self.clock()
+        if size != transfer.size:
+            transfer.size, transfer.since = size, now
+        if now - transfer.since < SILENCE or transfer.server in self.silent:
+            return None
+        self.silent.add(transfer.server)
+        return Silent(transfer.server)
+
+
+def _server(url: str) -> str:
+    """The scheme and the host of *url*, without a password that may be in it."""
+    parts = urllib.parse.urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
 class BuildFailure(Failure):

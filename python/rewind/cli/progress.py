@@ -2,10 +2,10 @@
 
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from rewind.cli import nix
 from rewind.cli.errors import Failure
@@ -15,10 +15,11 @@ from rewind.cli.nix import (
     LogLine,
     Message,
     Phase,
+    Silent,
     Started,
     strip_ansi,
 )
-from rewind.cli.output import console
+from rewind.cli.output import console, count
 
 _OWN = "rewind: "
 """How the lines begin in which the recorder itself says something, after the job's log."""
@@ -73,6 +74,8 @@ class Progress:
             case Started(path):
                 verb = "building" if path.suffix == ".drv" else "fetching"
                 self.note(f"{verb} {path.name.partition('-')[2].removesuffix('.drv')}")
+            case Silent(server):
+                self._line(f"rewind: {_waits(server, nix.config())}")
             case Message(text, error) if not error and not _is_stale(text):
                 self._line(text)
 
@@ -173,6 +176,19 @@ def _excerpt(path: Path, lines: deque[str]) -> str:
     if len(lines) > _INPUT_LINES:
         shown.insert(0, f"> … (nix log {path} has all of it)\n")
     return f"{path.name}:\n{''.join(shown)}"
+
+
+def _waits(server: str, config: Mapping[str, Any]) -> str:
+    """What Nix does about a cache that sends nothing, by its settings."""
+    limit, attempts = int(config["stalled-download-timeout"]), int(config["download-attempts"])
+    if limit == 0:
+        bound = "waits until it does (stalled-download-timeout is 0)"
+    else:
+        bound = (
+            f"gives it {limit:,} s, {count(attempts, 'time')} over"
+            " (stalled-download-timeout, download-attempts)"
+        )
+    return f"{server} has sent nothing for {nix.SILENCE:.0f} s: Nix {bound}"
 
 
 def _is_stale(text: str) -> bool:
