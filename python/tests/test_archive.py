@@ -557,7 +557,7 @@ def test_url(store: Store, rewind: Rewind, tmp_path: Path, monkeypatch: pytest.M
     file = rwd.write(tmp_path / "f.rwd", rwd.good())
     asked = []
 
-    def prefetch(url: str, digest: str | None) -> tuple[str, Path]:
+    def prefetch(url: str, digest: str | None, most: int) -> tuple[str, Path]:
         asked.append((url, digest))
         return "x" * 52, file
 

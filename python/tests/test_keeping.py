@@ -1,7 +1,9 @@
 """What is kept for a person, and what goes, with a Nix that is made up."""
 
 import datetime
+import fcntl
 import os
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from rewind.cli import keeping, nix
+from rewind.cli.errors import Failure
 from rewind.cli.runs import Run
 
 DAY = 86400
@@ -118,3 +121,74 @@ def test_that_it_cannot_be_kept_is_said(
     programs("nix", "sys.exit('error: no room')")
     keeping.looked_at(runs[2])
     assert "is not kept for you: " in capsys.readouterr().err
+
+
+@pytest.fixture
+def imported(runs: list[Run], programs: Programs) -> list[Run]:
+    """Two runs that were imported, 31 and 29 days ago."""
+    a_nix(programs, [])
+    found = []
+    for digits, days in (("i" * 32, 31), ("k" * 32, 29)):
+        path = Path(os.environ["XDG_STATE_HOME"]) / "rewind" / "imported" / f"{digits}-rewind-run-x"
+        path.mkdir(parents=True)
+        (path / "manifest.cbor").write_bytes(b"12345")
+        # What keeps what makes it again.
+        (path / "kept").symlink_to("/nix/store")
+        then = time.time() - days * DAY
+        os.utime(path, (then, then))
+        found.append(Run(path, digits, "x"))
+    return found
+
+
+def test_an_imported_run_goes_like_others(imported: list[Run]) -> None:
+    old, new = imported
+    assert {root.link for root in keeping.roots()} == {old.path, new.path}
+    found = keeping.garbage(keeping.KEPT)
+    assert [one.link for one in found.imported] == [old.path]
+    size = found.size
+    assert not found.roots and size >= 5
+    assert keeping.remove(found) == size
+    assert not old.path.exists() and new.path.exists()
+    assert {path.name for path in old.path.parent.iterdir()} == {"lock", new.path.name}
+    assert Path("/nix/store").exists()
+    # Somebody else may have been faster.
+    assert keeping.remove(found) == 0
+    with pytest.raises(Failure, match="has just been removed"), keeping.in_use(old):
+        pass
+
+
+def test_an_imported_run_that_is_in_use_stays(imported: list[Run]) -> None:
+    """Whatever its age: by a process that has begun before, and to look at it keeps it."""
+    old, _ = imported
+    at = old.path.stat().st_mtime
+    with keeping.in_use(old):
+        os.utime(old.path, (at, at))
+        found = keeping.garbage(keeping.KEPT)
+        assert [one.link for one in found.imported] == [old.path]
+        assert keeping.remove(found) == 0
+    assert old.path.exists()
+    with keeping.in_use(old):
+        pass
+    assert keeping.remove(found) == 0 and old.path.exists()
+    assert not keeping.garbage(keeping.KEPT).imported
+
+
+def test_a_run_that_comes_again_while_it_goes_is_the_new_one(imported: list[Run]) -> None:
+    """Who waits for the lock on what is removed does not take that for the run."""
+    old, _ = imported
+    file = os.open(old.path, os.O_RDONLY)
+    fcntl.flock(file, fcntl.LOCK_EX)
+    entered = threading.Event()
+
+    def read() -> None:
+        with keeping.in_use(old):
+            entered.set()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    assert not entered.wait(0.2)
+    old.path.rename(old.path.with_name(".new-x"))
+    old.path.mkdir()
+    os.close(file)
+    reader.join(10)
+    assert entered.is_set()

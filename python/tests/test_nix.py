@@ -113,6 +113,36 @@ def test_derivation(programs: Programs) -> None:
     )
 
 
+def test_prefetch_has_a_bound(programs: Programs, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(bytes(100))
+    deleted = tmp_path / "deleted"
+    programs("nix-prefetch-url", f"print('hash', {str(file)!r})")
+    programs("nix-store", f"open({str(deleted)!r}, 'w').write(' '.join(sys.argv[1:]))")
+    assert nix.prefetch("http://x", None, 100) == ("hash", file)
+    assert not deleted.exists()
+    with pytest.raises(Failure, match="is larger than 99 bytes"):
+        nix.prefetch("http://x", None, 99)
+    # It had come before anybody looked.
+    assert deleted.exists()
+    left = tmp_path / "left"
+    programs(
+        "nix-prefetch-url",
+        f"""
+place = os.environ["TMPDIR"]
+open({str(left)!r}, "w").write(place)
+os.mkdir(place + "/nix-1")
+open(place + "/nix-1/tmp", "wb").write(bytes(1000))
+time.sleep(60)
+""",
+    )
+    begin = time.monotonic()
+    with pytest.raises(Failure, match="is larger than 999 bytes"):
+        nix.prefetch("http://x", None, 999)
+    assert time.monotonic() - begin < 30
+    assert not Path(left.read_text()).exists()
+
+
 BUILD = textwrap.dedent(
     """
     def say(**entry): sys.stderr.write("@nix " + json.dumps(entry) + "\\n")

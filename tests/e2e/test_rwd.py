@@ -1,5 +1,6 @@
 """``rewind export`` here, and ``rewind import`` where the run is not."""
 
+import contextlib
 import functools
 import hashlib
 import http.server
@@ -191,6 +192,41 @@ def test_from_a_url(session: Session, exported: Exported, server: str) -> None:
     assert lines[1].startswith("status 2 rewind: ") and "hash" in lines[1]
     assert ": imported" in lines[2]
     assert lines[3].startswith(f"rewind: fetched {server}/bank.rwd: sha256:")
+
+
+class _Endless(http.server.BaseHTTPRequestHandler):
+    """A file that has no end."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        with contextlib.suppress(ConnectionError):
+            while True:
+                self.wfile.write(bytes(1 << 16))
+
+    def log_message(self, *arguments: object) -> None:
+        """Say nothing."""
+
+
+def test_a_url_without_an_end(session: Session) -> None:
+    """It is not fetched for ever, nor until the disk is full, and nothing of it is left."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Endless) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}/x.rwd"
+        before = sorted(session.temporary.iterdir())
+        try:
+            answer = session.rewind("import", url, "--max-size", "20M")
+        finally:
+            server.shutdown()
+            thread.join()
+    assert answer.status == 2, str(answer)
+    assert answer.sentence == (
+        f"rewind: {url} is larger than 20,971,520 bytes: --max-size allows more"
+    )
+    assert answer.err.count("\n") == 1 and sorted(session.temporary.iterdir()) == before
+    answer = session.rewind("import", url, "--max-size", "much")
+    assert answer.status == 2 and "'much' is no size" in answer.sentence, str(answer)
 
 
 def test_bad_input(session: Session, exported: Exported) -> None:

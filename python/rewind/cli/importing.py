@@ -44,6 +44,8 @@ _SAME = ("manifest.cbor", "trace", "log")
 """What a run is."""
 _MORE = ("places.json", "sources.json")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+SCRATCH = ".new-"
+"""How directories begin that are no runs: what is being imported, or removed."""
 _LEFT = 16 << 20
 """Bytes that are to be free on the disk after it."""
 
@@ -66,15 +68,17 @@ class Imported:
     """Whether the file has what it takes to make the run again."""
 
 
-def fetch(source: str, wanted: str | None) -> tuple[Path, str | None]:
+def fetch(source: str, wanted: str | None, most: int) -> tuple[Path, str | None]:
     """The file at the URL or path *source*, and its SHA-256 if it was fetched.
 
     :param wanted: what its SHA-256 has to be, as Nix writes it.
-    :raises Failure: if it is another one, or there is none.
+    :param most: how many bytes are fetched.
+    :raises Failure: if it is another one, or there is none, or a larger one.
     """
     digest = None if wanted is None else parse_hash(wanted)
     if _URL.match(source):
-        found, path = nix.prefetch(source, None if digest is None else nixbase32.encode(digest))
+        base32 = None if digest is None else nixbase32.encode(digest)
+        found, path = nix.prefetch(source, base32, most)
         return path, f"sha256:{found}"
     path = Path(source)
     if digest is not None:
@@ -117,9 +121,9 @@ def take(path: Path, *, trust: bool) -> Imported:
     directory = places.directory(places.imported())
     try:
         with (
-            _locked(directory),
+            locked(directory),
             Archive(path) as source,
-            tempfile.TemporaryDirectory(prefix=".new-", dir=directory) as scratch,
+            tempfile.TemporaryDirectory(prefix=SCRATCH, dir=directory) as scratch,
         ):
             return _take(source, Path(scratch), path, trust)
     except FormatError as error:
@@ -132,14 +136,14 @@ def take(path: Path, *, trust: bool) -> Imported:
 
 
 @contextlib.contextmanager
-def _locked(directory: Path) -> Iterator[None]:
-    """Be the only one that imports; what somebody left who was killed is removed."""
+def locked(directory: Path) -> Iterator[Path]:
+    """Be the only one that imports to *directory*; what somebody left who was killed is removed."""
     file = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
-        for left in directory.glob(".new-*"):
+        for left in directory.glob(f"{SCRATCH}*"):
             remove(left)
-        yield
+        yield directory
     finally:
         os.close(file)
 

@@ -5,6 +5,7 @@ does is read from ``--log-format internal-json``: lines ``@nix {JSON}`` on stder
 are those of src/libutil/logging.hh (ActivityType, ResultType).
 """
 
+import contextlib
 import json
 import os
 import re
@@ -45,7 +46,7 @@ class Missing(Failure):
 
 
 @contextmanager
-def _child(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+def _child(command: Sequence[str], **environment: str) -> Iterator[subprocess.Popen[str]]:
     """A process that does not outlive the block: one left early gets SIGINT, then SIGKILL."""
     try:
         process = subprocess.Popen(
@@ -55,6 +56,7 @@ def _child(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
             stderr=subprocess.PIPE,
             text=True,
             errors="backslashreplace",
+            env={**os.environ, **environment},
         )
     except FileNotFoundError:
         raise Missing(f"there is no {command[0]} on PATH") from None
@@ -299,15 +301,52 @@ def copy_from(cache: Path, paths: Sequence[Path]) -> None:
     nix("copy", "--from", f"file://{cache}", "--no-check-sigs", *map(str, paths))
 
 
-def prefetch(url: str, digest: str | None) -> tuple[str, Path]:
+def prefetch(url: str, digest: str | None, most: int) -> tuple[str, Path]:
     """Have the file at *url* in the store: its SHA-256, as Nix writes it, and where it is.
 
     :param digest: what that has to be.
+    :param most: how many bytes it may have.
     :raises NixFailure: if it can't be had, or is another one.
+    :raises Failure: if it is larger.
     """
+    program = "nix-prefetch-url"
     given = [digest] if digest else []
-    found = run("nix-prefetch-url", "--print-path", "--type", "sha256", url, *given).split()
-    return found[-2], Path(found[-1])
+    larger = Failure(f"{url} is larger than {most:,} bytes: --max-size allows more")
+    # Nix has no bound for it, and writes it to a file there before it has a look at it. A limit for
+    # files of the process would be one for Nix's database as well.
+    with tempfile.TemporaryDirectory(prefix="rewind-fetch-") as place:
+        command = [program, "--print-path", "--type", "sha256", url, *given]
+        with _child(command, TMPDIR=place) as process:
+            while True:
+                try:
+                    out, err = process.communicate(timeout=_LOOK)
+                    break
+                except subprocess.TimeoutExpired:
+                    if _bytes(Path(place)) > most:
+                        raise larger from None
+    if process.returncode:
+        raise NixFailure(_sentence(err), _position(err))
+    found = out.split()
+    path = Path(found[-1])
+    if path.stat().st_size > most:
+        # It came faster than we look.
+        delete([[path]])
+        raise larger
+    return found[-2], path
+
+
+_LOOK = 0.1
+"""Seconds between looks at how much has been fetched."""
+
+
+def _bytes(directory: Path) -> int:
+    """How much there is in *directory*, which somebody else writes to."""
+    size = 0
+    for parent, _, files in os.walk(directory):
+        for name in files:
+            with contextlib.suppress(OSError):
+                size += Path(parent, name).lstat().st_size
+    return size
 
 
 def add_root(path: Path, link: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 import click
 from click.shell_completion import CompletionItem
 
+from rewind.cli import places
 from rewind.cli.errors import Failure
 from rewind.formats import FormatError, schedule
 from rewind.formats.schedule import Named, Position
@@ -115,6 +116,20 @@ class ScheduleType(click.ParamType):
             raise Failure(str(error)) from None
 
 
+class SizeType(click.ParamType):
+    """A number of bytes, as ``500M`` or ``2G``."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        size = places.parse_size(value)
+        if size is None:
+            raise Failure(f"{value!r} is no size: write 500M or 2G")
+        return size
+
+
 def run_argument(function: F) -> F:
     """The argument RUN, as a `rewind.cli.runs.Run` that is built by then."""
     return run_arguments("run")(function)
@@ -134,6 +149,7 @@ def run_arguments(*names: str) -> Callable[[F], F]:
             for name in names:
                 arguments[name] = runs.built(arguments[name])
                 keeping.looked_at(arguments[name])
+                click.get_current_context().with_resource(keeping.in_use(arguments[name]))
             return function(*args, **arguments)
 
         for name in reversed(names):

@@ -68,9 +68,17 @@ def keyframes_size(default: int) -> int:
     text = os.environ.get("REWIND_CACHE_SIZE", "")
     if not text:
         return default
+    size = parse_size(text)
+    if size is None:
+        raise Failure(f"REWIND_CACHE_SIZE is {text!r}, which is no size such as 500M or 2G")
+    return size
+
+
+def parse_size(text: str) -> int | None:
+    """The bytes that *text* says, such as 500M or 2G; None if that is no size."""
     match = _SIZE.fullmatch(text)
     if match is None:
-        raise Failure(f"REWIND_CACHE_SIZE is {text!r}, which is no size such as 500M or 2G")
+        return None
     return int(match[1]) << 10 * " KMGT".index((match[2] or " ").upper())
 
 

@@ -171,7 +171,9 @@ def imported() -> list[Run]:
     for entry in entries:
         run = from_path(entry)
         if run is not None and from_path(run.store_path) is None:
-            found.append(attrs.evolve(run, registered=int(entry.stat().st_mtime)))
+            # The directory's own time is when somebody looked at it (`rewind.cli.keeping`).
+            came = run.path / "manifest.cbor"
+            found.append(attrs.evolve(run, registered=int(came.stat().st_mtime)))
     return sorted(found, key=lambda run: (-run.registered, run.path))
 
 

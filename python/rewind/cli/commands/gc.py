@@ -46,27 +46,29 @@ def command(kept: datetime.timedelta, dry_run: bool, as_json: bool) -> None:
     """Remove the keyframes, and the runs and searches that nothing keeps.
 
     A run that somebody has looked at is kept for 30 days; one that something else keeps, such as a
-    link of nix build, stays in any case. Nothing goes that a process uses.
+    link of nix build, stays in any case. One that was imported is kept for 30 days as well. Nothing
+    goes that a process uses.
     """
     found = keeping.garbage(kept)
     cache = Cache(places.keyframes(), warn=warn)
     keyframes = cache.size() if dry_run else cache.clear()
+    paths = [*(info.path for info in found.paths), *(run.link for run in found.imported)]
     bytes_gone = found.size if dry_run else keeping.remove(found)
     if as_json:
         say_json(
             {
                 "roots": [str(root.link) for root in found.roots],
-                "paths": [str(info.path) for info in found.paths],
+                "paths": [str(path) for path in paths],
                 "bytes": bytes_gone,
                 "keyframes": keyframes,
             }
         )
         return
     would = "would be " if dry_run else ""
-    for info in found.paths:
-        say(f"{info.path}")
+    for path in paths:
+        say(f"{path}")
     say(
-        f"{count(len(found.paths), 'path')}, {size(bytes_gone)}, and {size(keyframes)} of keyframes"
+        f"{count(len(paths), 'path')}, {size(bytes_gone)}, and {size(keyframes)} of keyframes"
         f" {would}removed; {count(len(found.roots), 'link')} older than {_said(kept)}"
     )
 

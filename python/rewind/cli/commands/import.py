@@ -2,7 +2,8 @@
 
 import click
 
-from rewind.cli import importing, params, runs
+from rewind.cli import importing, keeping, params, runs
+from rewind.cli.importing import Imported
 from rewind.cli.output import count, say, say_json, warn
 
 
@@ -10,12 +11,20 @@ from rewind.cli.output import count, say, say_json, warn
 @click.argument("source", metavar="F|URL")
 @click.option("--hash", "digest", metavar="HASH", help="The SHA-256 that the file has to have.")
 @click.option(
+    "--max-size",
+    "most",
+    type=params.SizeType(),
+    default="2G",
+    metavar="SIZE",
+    help="How much is fetched of a URL; default: 2G.",
+)
+@click.option(
     "--trust",
     is_flag=True,
     help="Add what makes the run again to the store, whoever wrote it.",
 )
 @params.json_option
-def command(source: str, digest: str | None, trust: bool, as_json: bool) -> int:
+def command(source: str, digest: str | None, most: int, trust: bool, as_json: bool) -> int:
     """Import the run in the file F, or at a URL.
 
     It is found like any other one, and all that reads a run reads it. Nothing of it is executed,
@@ -25,10 +34,17 @@ def command(source: str, digest: str | None, trust: bool, as_json: bool) -> int:
 
     The exit status is 1 if there is another run of that name: then nothing is imported.
     """
-    path, fetched = importing.fetch(source, digest)
+    path, fetched = importing.fetch(source, digest, most)
     if fetched is not None:
         warn(f"fetched {source}: {fetched}")
     found = importing.take(path, trust=trust)
+    run = found.run
+    with keeping.in_use(run):
+        return _say(found, fetched, trust, as_json)
+
+
+def _say(found: Imported, fetched: str | None, trust: bool, as_json: bool) -> int:
+    """Say what came of it; the exit status."""
     run = found.run
     if as_json:
         say_json(
