@@ -149,6 +149,9 @@ prefixed "lib" (
     inherit (packages) kernel plugin;
     # Threads, and short processes.
     jobs = { inherit (packages) bank sigpipe; };
+    analysed = lib.filterAttrs (
+      name: _: !lib.hasSuffix "-fixed" name && name != "bank" && name != "sigpipe"
+    ) examples;
   };
 }
 // lib.optionalAttrs (pkgs ? debian) {

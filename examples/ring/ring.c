@@ -88,16 +88,19 @@ static void produce(struct ring *ring)
 
 static int consume(struct ring *ring)
 {
+	int status = EXIT_SUCCESS;
+
 	for (uint32_t i = 0; i < MESSAGES; i++) {
 		struct message message = receive_message(ring);
 
-		if (message.number != i || message.sum != sum(i)) {
+		if (message.number == i && message.sum == sum(i)) {
+			printf("message %u\n", i);
+		} else {
 			printf("message %u is broken\n", i);
-			return EXIT_FAILURE;
+			status = EXIT_FAILURE;
 		}
-		printf("message %u\n", i);
 	}
-	return EXIT_SUCCESS;
+	return status;
 }
 
 int main(void)

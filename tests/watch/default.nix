@@ -13,6 +13,8 @@
   plugin,
   # Programs whose builds take seconds, by name.
   jobs,
+  # Others, of which only the analysis of races is tried.
+  analysed,
 }:
 
 let
@@ -39,7 +41,7 @@ let
 
   # It is told what a run's recorder is told, and so finds all that the machine is started with.
   watch =
-    name: drv:
+    arguments: name: drv:
     let
       run = rewind.run { inherit drv; };
     in
@@ -59,7 +61,7 @@ let
             export REWIND_ATTRIBUTES=$NIX_ATTRS_JSON_FILE REWIND_TRACE=${run}/trace
             export REWIND_VMLINUX=${kernel.dev}/vmlinux REWIND_PLUGIN=${plugin}/lib/watch.so
             export REWIND_RACES_PLUGIN=${plugin}/lib/races.so
-            ${python}/bin/python3 -B -m pytest -q -p no:cacheprovider ${./.}/test_watch.py
+            ${python}/bin/python3 -B -m pytest -q -p no:cacheprovider ${./.}/test_watch.py ${arguments}
             # Not touch: it closes its standard output before it ends, for which Nix kills a builder.
             : > "''${outputs[out]}"
           ''
@@ -68,5 +70,9 @@ let
     );
 in
 runCommand "rewind-watch-tests" { } ''
-  cat ${toString (lib.mapAttrsToList watch jobs)} > $out
+  cat ${
+    toString (
+      lib.mapAttrsToList (watch "") jobs ++ lib.mapAttrsToList (watch "-k the_analysis") analysed
+    )
+  } > $out
 ''
