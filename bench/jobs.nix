@@ -137,6 +137,9 @@ in
 
   races = pkgs.linkFarm "rewind-bench-races" races;
 
+  # Under which they are run, too.
+  stress = pkgs.stress-ng;
+
   runs = lib.mapAttrs (_: drv: rewind.run { inherit drv; }) jobs;
 
   # For watched.py.

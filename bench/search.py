@@ -2,13 +2,14 @@
 
 import json
 import os
+import re
 import statistics
 import subprocess
 import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,13 @@ from bench.cost import CommandError, say
 from bench.table import Figure, limited, megabytes, seconds
 
 SCHEDULES = 64
-EXAMPLES = [
-    *("bank", "counter", "pool", "philosophers", "waiter", "queue"),
-    *("sigpipe", "makefile", "pidfile", "config-reload", "jobs"),
-]
+WITHIN = 5
+"""The schedule by which `DIRECTED` is to have failed each example."""
+DIRECTED = "directed"
 OPTIONS = {"makefile": ["--cores", "2"]}
 """What an example is run with, if it needs more than the defaults."""
+
+_STRATEGIES = re.compile(r"--strategy\s+\[([^\]]+)\]")
 
 _START = """
 import sys
@@ -123,21 +125,118 @@ def measure(times: int) -> Iterable[Figure]:
     )  # fmt: skip
 
 
-def examples() -> Iterable[Figure]:
-    """Every example, and its fixed twin."""
-    for example in EXAMPLES:
-        options = OPTIONS.get(example, [])
-        say(f"rewind check .#{example}")
-        once = check(example, *options)
-        every = check(example, "--all", *options)
-        first = once.failed[0] if once.failed else None
-        twin = check(f"{example}-fixed", *options)
-        where = f"first at schedule {first}, {seconds(once.wall)}" if first else "NOT FOUND"
-        yield Figure(
-            f"{example}", f"{len(every.failed)} of {SCHEDULES} schedules fail; {where}; "
-            f"fixed: {len(twin.failed)} of {SCHEDULES}",
-            "found; fixed: 0", first is not None and not twin.failed,
-        )  # fmt: skip
+@attrs.frozen
+class Twin:
+    """What is said of an example that was mended, where there is nothing to be said."""
+
+    changed: int
+    """Schedules with another outcome, ..."""
+    tried: int
+    """... of so many."""
+    pairs: int
+    """Pairs of accesses that nothing orders."""
+
+    def __str__(self) -> str:
+        return f"{self.changed} of {self.tried}"
+
+
+@attrs.frozen
+class Example:
+    """What searches of an example, and of its fixed twin, have found."""
+
+    name: str
+    checks: dict[str, Check]
+    """By strategy."""
+    twin: Twin
+
+    @classmethod
+    def measure(cls, name: str, strategies: Sequence[str]) -> "Example":
+        """Search *name* by each of *strategies*, and its twin."""
+        options = OPTIONS.get(name, [])
+        checks = {}
+        twins = []
+        for strategy in strategies:
+            say(f"rewind check .#{name} --strategy {strategy}")
+            chosen = [*options, "--strategy", strategy]
+            checks[strategy] = check(name, *chosen)
+            twins.append(check(f"{name}-fixed", *chosen))
+        twin = Twin(
+            changed=sum(len(one.failed) for one in twins),
+            tried=sum(len(one.report["tried"]) for one in twins),
+            pairs=_unordered(f"{name}-fixed", options),
+        )
+        return cls(name, checks, twin)
+
+    @property
+    def cells(self) -> list[str]:
+        """Its line in the table."""
+        found = [
+            f"{one.failed[0]}, {seconds(one.wall)}"
+            if one.failed
+            else f"none of {len(one.report['tried'])}, {seconds(one.wall)}"
+            for one in self.checks.values()
+        ]
+        return [f"`{self.name}`", *found, str(self.twin), str(self.twin.pairs)]
+
+
+def strategies() -> list[str]:
+    """Those that ``rewind check`` has, in the order in which it names them."""
+    rewind = store.build(".#rewind")[0] / "bin" / "rewind"
+    said = subprocess.run(
+        # Wide enough for the list to be on one line.
+        [rewind, "check", "--help"], capture_output=True, text=True, check=True,
+        env={**os.environ, "COLUMNS": "200"},
+    ).stdout  # fmt: skip
+    found = _STRATEGIES.search(said)
+    if found is None:
+        raise CommandError("`rewind check --help` names no strategies")
+    return re.split(r"[|\s]+", found[1].strip())
+
+
+def names() -> list[str]:
+    """The examples that there is a fixed twin of."""
+    return sorted(path.parent.name for path in Path("examples").glob("*/fix.patch"))
+
+
+def examples() -> tuple[list[str], list[list[str]], list[Figure]]:
+    """Every example and its fixed twin: the head of a table, its lines, and what is to be met."""
+    chosen = strategies()
+    measured = [Example.measure(name, chosen) for name in names()]
+    head = [
+        "example",
+        *(f"{strategy}: first failing schedule, time" for strategy in chosen),
+        "fixed: other outcomes",
+        "fixed: unordered pairs",
+    ]
+    wrong = sum(one.twin.changed for one in measured)
+    figures = [
+        Figure("schedules under which a fixed example ends otherwise", f"{wrong}", "0", wrong == 0)
+    ]
+    if DIRECTED in chosen:
+        firsts = [one.checks[DIRECTED].failed[:1] for one in measured]
+        soon = sum(bool(first) and first[0] <= WITHIN for first in firsts)
+        what = f"examples that `{DIRECTED}` fails within {WITHIN} schedules"
+        every = soon == len(measured)
+        figures.append(Figure(what, f"{soon} of {len(measured)}", "all", every))
+    return head, [one.cells for one in measured], figures
+
+
+def _unordered(example: str, options: Sequence[str]) -> int:
+    """How many pairs ``rewind races`` calls unordered in the run of *example*."""
+    rewind = store.build(".#rewind")[0] / "bin" / "rewind"
+    with tempfile.TemporaryDirectory(prefix="rewind-bench-") as state:
+        env = {**os.environ, "XDG_STATE_HOME": state, "XDG_CACHE_HOME": state}
+        made = _ask([rewind, "nix", f".#{example}", "--json", *options], env)
+        found = _ask([rewind, "races", made["hash"], "--json"], env)
+    return sum(pair["kind"] == "unordered" for pair in found["pairs"])
+
+
+def _ask(command: Sequence[str | Path], env: Mapping[str, str]) -> dict[str, Any]:
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    if done.returncode not in (0, 1):
+        words = " ".join(map(str, command))
+        raise CommandError(f"{words}: status {done.returncode}\n{done.stderr}")
+    return dict(json.loads(done.stdout))
 
 
 @contextmanager

@@ -51,17 +51,26 @@ def megabytes(value: float) -> str:
 
 def plain(figures: Sequence[Figure]) -> str:
     """The table for a terminal."""
-    rows = [_HEAD, *(figure.cells for figure in figures)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
+    return plain_grid(_HEAD, [figure.cells for figure in figures])
+
+
+def markdown(figures: Sequence[Figure]) -> str:
+    """The table for a document."""
+    return markdown_grid(_HEAD, [figure.cells for figure in figures])
+
+
+def plain_grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Any table for a terminal."""
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
+        for row in (head, *rows)
     ]
     lines.insert(1, "  ".join("-" * width for width in widths))
     return "\n".join(lines)
 
 
-def markdown(figures: Sequence[Figure]) -> str:
-    """The table for a document."""
-    rows = [_HEAD, ("---",) * len(_HEAD), *(figure.cells for figure in figures)]
-    return "\n".join(f"| {' | '.join(row)} |".replace("|  ", "| ") for row in rows)
+def markdown_grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Any table for a document."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |".replace("|  ", "| ") for line in lines)

@@ -17,7 +17,9 @@ from bench.table import Figure, limited, seconds
 MOST = 15
 """Times the replayed stretch that `who-wrote` may take."""
 MOST_RACES = 2.5
-"""Times the plain replay that `races` may take."""
+"""Times the plain replay that `races` may take, ..."""
+MOST_RACES_ACCESSES = 4
+"""... and where next to all that is done is 100 million accesses."""
 
 
 @attrs.frozen
@@ -74,12 +76,15 @@ def measure(times: int) -> Iterable[Figure]:
 
         return once
 
-    def races() -> Cost:
-        with tempfile.TemporaryDirectory(prefix="rewind-bench-") as cache:
-            # It has some, and says so by its exit status.
-            command = ["sh", "-c", 'test "$("$@" | grep -c ^unordered)" = 3', "sh"]
-            command += [rewind, "races", bank.out]
-            return run(command, env={**os.environ, "XDG_CACHE_HOME": cache})
+    def races(job: Run, pairs: int) -> Callable[[], Cost]:
+        def once() -> Cost:
+            with tempfile.TemporaryDirectory(prefix="rewind-bench-") as cache:
+                # It has some, and says so by its exit status.
+                command = ["sh", "-c", f'test "$("$@" | grep -c ^unordered)" = {pairs}', "sh"]
+                command += [str(rewind), "races", str(job.out)]
+                return run(command, env={**os.environ, "XDG_CACHE_HOME": cache})
+
+        return once
 
     say("replays, watched and not, and who-wrote")
     modes = {
@@ -95,7 +100,7 @@ def measure(times: int) -> Iterable[Figure]:
         **{mode: replayed(mode) for mode in modes},
         where=ask("where"),
         who=ask("who-wrote", "balance"),
-        races=races,
+        races=races(bank, 3),
     )
     plain = costs["plain"]
     for mode, what in modes.items():
@@ -108,6 +113,20 @@ def measure(times: int) -> Iterable[Figure]:
         "`rewind races` of bank, nothing cached",
         cost / plain.cpu, MOST_RACES,
         f"{cost / plain.cpu:.1f} times the CPU time of a plain replay", f"{MOST_RACES} times",
+    )  # fmt: skip
+    say("races of 100 million accesses")
+    accesses = Run.build("accesses")
+    replayed_accesses = Watched.build(accesses)
+    many = by_turns(
+        times,
+        plain=lambda: replayed_accesses.replay("plain"),
+        races=races(accesses, 4),
+    )
+    ratio = many["races"].cpu / many["plain"].cpu
+    yield limited(
+        "`rewind races` of 100 million accesses, nothing cached",
+        ratio, MOST_RACES_ACCESSES,
+        f"{ratio:.1f} times the CPU time of a plain replay", f"{MOST_RACES_ACCESSES} times",
     )  # fmt: skip
     stretch, who = costs["where"].wall, costs["who"].wall
     yield limited(

@@ -1,4 +1,4 @@
-# An increment that is lost, if a thread loses its turn in the four instructions it takes, of the
+# An increment that is lost, if a thread loses its turn in the six instructions it takes, of the
 # 36,000 that come before and after.
 {
   lib,

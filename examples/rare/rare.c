@@ -4,8 +4,8 @@
  * that are good in one counter.
  *
  * To verify and to decode takes some 36,000 instructions without a system call,
- * to count in between takes four. There is no lock: when the other thread
- * counts within these four, its block is lost.
+ * to count in between takes six. There is no lock: when the other thread
+ * counts within these six, its block is lost.
  * The exit status is 0 if all blocks were counted, 1 if not.
  */
 #include <pthread.h>
@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define BLOCKS 2
-#define SIZE 4096U
+#define SIZE 2560U
 /* A counter that would overflow stays what it is. */
 #define COUNT_MAX 9999U
 

@@ -72,6 +72,14 @@ def test_a_counter_without_system_calls(session: Session) -> None:
         ("philosophers-fixed", "locked"),
         ("waiter-fixed", "locked"),
         ("pool-fixed", "locked"),
+        ("rare-fixed", "locked"),
+        ("replicas-fixed", "locked"),
+        ("once-fixed", "atomics"),
+        ("stack-fixed", "atomics"),
+        # A word that was read before the first atomic access to it.
+        ("gate-fixed", "atomics"),
+        # In memory of two processes.
+        ("ring-fixed", "atomics"),
     ],
 )
 def test_what_is_right(session: Session, name: str, kind: str) -> None:
