@@ -13,7 +13,7 @@
   ignoreOutputs = false;
 
   # What schedules are made of (python/rewind/search/generate.py).
-  strategy = "windows";
+  strategy = "directed";
 
   # Derivations that the schedules are spread over.
   shards = 1;

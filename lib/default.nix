@@ -40,7 +40,7 @@ let
   searches = import ./search.nix {
     inherit lib searcher runs;
     bounds = import ./bounds.nix;
-    inherit (machineParts) kernel;
+    inherit (machineParts) kernel plugin;
     inherit (pkgs) runCommand;
   };
 
@@ -132,9 +132,9 @@ in
     `ignoreOutputs` (false)
     : Whether an outcome is only how the job ends, whatever it made.
 
-    `strategy` ("windows")
-    : What schedules are made of: "chance", or "windows", by which stalls where windows are likely
-      come first, by turns with it.
+    `strategy` ("directed")
+    : What schedules are made of: "directed" begins with stalls that put conflicting accesses to memory
+      into another order, "windows" with such where windows are likely, and "chance" draws all.
 
     `shards` (1)
     : How many derivations the schedules are spread over, for as many builders. The report is the

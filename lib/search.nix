@@ -9,6 +9,7 @@
   runCommand,
   searcher,
   kernel,
+  plugin,
   # lib/run.nix
   runs,
   # lib/bounds.nix
@@ -50,6 +51,7 @@ let
       builder = lib.getExe searcher;
       outputs = [ "out" ];
       kernel = "${kernel.dev}/vmlinux";
+      races = "${plugin}/lib/races.so";
 
       # Traces are full of paths, which whoever reads them does not need.
       unsafeDiscardReferences.out = true;

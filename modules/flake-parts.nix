@@ -42,12 +42,14 @@ let
       strategy =
         option "strategy"
           (types.enum [
+            "directed"
             "windows"
             "chance"
           ])
           ''
-            What schedules are made of: stalls where windows are likely first, by turns with chance, or
-            chance alone.
+            What schedules are made of: "directed" begins with stalls that put conflicting accesses to
+            memory into another order, "windows" with such where windows are likely, and "chance" draws
+            all.
           '';
       shards = option "shards" types.ints.positive ''
         How many derivations the schedules are spread over, for as many builders. The report is the

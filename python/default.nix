@@ -37,6 +37,7 @@ let
       ./rewind/inspect
       ./rewind/machine
       ./rewind/recorder
+      ./rewind/replay
       ./rewind/search
     ];
   };

@@ -12,6 +12,7 @@ callPackage ./builder.nix { } {
     ./rewind/inspect
     ./rewind/machine
     ./rewind/recorder
+    ./rewind/replay
     ./rewind/search
   ];
 

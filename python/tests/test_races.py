@@ -48,6 +48,7 @@ SYNC = SyncPlaces(
     reap=15,
     clone=16,
     futex=17,
+    unmap=26,
     clear=(18, 19),
     messages=(MessagePlace(20, True, (0, 8)), MessagePlace(21, False, (4,))),
     child_tid_offset=22,
@@ -84,12 +85,12 @@ class Plugin:
         (number,) = self.read("pairs", "<Q")
         side = "qQIIII"
         data = (
-            *(0x4000 + number, count, kind, 0),
+            *(0x4000 + number, 0, count, kind, 0),
             *(time, 0x1000, 50, 51, 0, 8),
             *(time + 1, 0x1004, 50, 52, 7, 4),
         )
         size = ctypes.sizeof(races._Pair)
-        self.write("pair", f"<QQII{side}{side}", *data, more=number * size)
+        self.write("pair", f"<QQQII{side}{side}", *data, more=number * size)
         self.write("pairs", "<Q", number + 1)
 
 
@@ -104,19 +105,20 @@ def test_the_layout_is_the_plugins() -> None:
     offsets = {name: getattr(races._Control, name).offset for name, *_ in races._Control._fields_}
     assert offsets["current_task"] == 16
     assert offsets["wake"] == 48
-    assert offsets["clear"] == 96
-    assert offsets["pid_offset"] == 128
-    assert offsets["channel"] == 152
-    assert offsets["generation"] == 408
-    assert offsets["taken"] == 432
-    assert offsets["process"] == 496
-    assert ctypes.sizeof(races._Pair) == 88
+    assert offsets["clear"] == 104
+    assert offsets["pid_offset"] == 136
+    assert offsets["channel"] == 160
+    assert offsets["generation"] == 416
+    assert offsets["since"] == 440
+    assert offsets["taken"] == 448
+    assert offsets["process"] == 512
+    assert ctypes.sizeof(races._Pair) == 96
 
 
 def test_the_plugin_knows_the_kernel(analyser: Analyser) -> None:
     plugin = Plugin(analyser)
     assert plugin.read("current_task", "<4Q") == (1, 11, 2, 3)
-    assert plugin.read("wake", "<6Q") == (12, 13, 14, 15, 16, 17)
+    assert plugin.read("wake", "<7Q") == (12, 13, 14, 15, 16, 17, 26)
     assert plugin.read("clear", "<4Q") == (18, 19, 0, 0)
     assert plugin.read("pid_offset", "<6I") == (5, 6, 22, 23, 24, 25)
     assert plugin.read("channel", "<QIIII") == (20, 1, 2, 0, 8)
@@ -158,7 +160,7 @@ def test_pairs_that_nothing_orders_come_first(analyser: Analyser) -> None:
     assert found.lost_words == 2
     a = Side(1000, 0x1000, 50, 51, write=False, locked=False, update=False, size=8)
     b = Side(1001, 0x1004, 50, 52, write=True, locked=True, update=True, size=4)
-    assert found.pairs[1] == Pair("unordered", 0x4001, 1, a, b)
+    assert found.pairs[1] == Pair("unordered", 0x4001, 0, 1, a, b)
 
 
 @pytest.mark.parametrize(
@@ -327,15 +329,16 @@ class Looker:
             frame = self.frames[side.pc]
             if frame.line:
                 self.lined.add(frame.module)
-            where = command._Where([frame], None)
+            where = command._Where(frame, None)
             sides.append(command._Access(side, Position(side.time, 1), 5, side.tid, where))
-        return command._Shown(pair.kind, pair.address, "balance", pair.count, *sides)
+        names = (pair.address, "balance", pair.other, "forks[1]" if pair.other else None)
+        return command._Shown(pair.kind, *names, pair.count, *sides)
 
 
 def pair(kind: str, a: int, b: int, address: int = 0x4000, count: int = 1) -> Pair:
     first = Side(10, a, 50, 6, write=False, locked=False, update=False, size=8)
     second = Side(20, b, 50, 7, write=True, locked=False, update=False, size=8)
-    return Pair(kind, address, count, first, second)
+    return Pair(kind, address, 0, count, first, second)
 
 
 def line(number: int, *, own: bool = True, module: str = "/bin/bank") -> Frame:
@@ -364,6 +367,28 @@ def test_what_is_the_same_to_who_reads_is_said_once(capsys: pytest.CaptureFixtur
         "with --all: 1 ordered",
         "rewind where aaaabbbb 10+1",
     ]
+
+
+def test_two_locks_in_either_order(capsys: pytest.CaptureFixture[str]) -> None:
+    inverted = attrs.evolve(pair("inverted", 1, 2), other=0x5000)
+    answer = answered([inverted], Looker({1: line(24), 2: line(30)}))
+    answer.say(False)
+    assert capsys.readouterr().out.splitlines() == [
+        "inverted: forks[1] at 0x5000 and balance at 0x4000",
+        "  10+1  5/6 has the second and takes the first, in deposit (bank.c:24)",
+        "  20+1  5/7 has the first and takes the second, in deposit (bank.c:30)",
+        "",
+        "1 pair that can wait for one another",
+        "0 pairs that nothing orders",
+    ]
+    assert not answer.unordered
+
+
+def test_memory_that_is_unmapped(capsys: pytest.CaptureFixture[str]) -> None:
+    given = pair("unordered", 1, 3)
+    given = attrs.evolve(given, b=attrs.evolve(given.b, unmap=True))
+    answered([given], Looker({1: line(24), 3: line(30)})).say(False)
+    assert "  20+1  5/7 unmaps it, in deposit (bank.c:30)" in capsys.readouterr().out.splitlines()
 
 
 def test_a_statically_linked_library_is_not_the_program(

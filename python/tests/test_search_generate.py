@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rewind.formats import schedule as schedules
-from rewind.formats.schedule import Schedule
+from rewind.formats.schedule import Perturbation, Position, Schedule
 from rewind.search import generate
 from rewind.search.generate import (
     LENGTHS,
@@ -22,7 +22,10 @@ from rewind.search.generate import (
     STALL_MIN,
     STRATEGIES,
     WINDOWS,
+    Candidates,
+    Known,
     chance,
+    directed,
     windows,
 )
 from rewind.search.positions import OWN, THREADS, THREADS_FACTOR, Stretch
@@ -55,11 +58,11 @@ STRETCHES = st.lists(
 
 
 def take(stretches: list[Stretch], count: int, digest: str = DIGEST) -> list[Schedule]:
-    return list(islice(chance(stretches, digest), count))
+    return list(islice(chance(Known(stretches, digest)), count))
 
 
 def test_nothing_to_perturb() -> None:
-    assert list(chance([], DIGEST)) == []
+    assert list(chance(Known([], DIGEST))) == []
 
 
 @settings(max_examples=20)
@@ -91,7 +94,7 @@ def test_there_are_as_many_as_are_asked_for() -> None:
 def test_the_end_of_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without stalls there is one schedule for each position of one stretch."""
     monkeypatch.setattr(generate, "RESCHEDULES", 1.0)
-    found = list(chance([stretch(5, 3)], DIGEST))
+    found = list(chance(Known([stretch(5, 3)], DIGEST)))
     assert sorted(p.offset for (p,) in found) == [0, 1, 2]
 
 
@@ -180,7 +183,7 @@ def test_where_the_time_is() -> None:
 
 
 def test_strategies() -> None:
-    assert {"windows": windows, "chance": chance} == STRATEGIES
+    assert {"directed": directed, "windows": windows, "chance": chance} == STRATEGIES
 
 
 def after(step: int, weight: float = 1.0, name: str = "x", call: bool = True) -> Stretch:
@@ -194,7 +197,7 @@ def test_windows_come_by_turns_with_chance() -> None:
     tools = [after(step) for step in range(13, 15)]
     rest = [after(step, OWN * 2, "own", call=False) for step in range(20, 90)]
     stretches = [*heavy, *light, *tools, *rest]
-    found = list(islice(windows(stretches, DIGEST), 200))
+    found = list(islice(windows(Known(stretches, DIGEST)), 200))
     stalls = [schedule[0] for schedule in found[:12:2]]
     assert [stall.step for stall in stalls] == [0, 2, 1, 3, 10, 11]
     assert {stall.offset for stall in stalls} == {0}
@@ -210,7 +213,7 @@ def test_threads_may_have_a_window_anywhere() -> None:
     weight = OWN * THREADS_FACTOR
     long = Stretch(5, 500, 10_000, 1, group, weight)
     short = [Stretch(step, step * 100, 50, 1, group, weight) for step in range(6, 20)]
-    found = [schedule[0] for schedule in islice(windows([long, *short], DIGEST), 0, 20, 2)]
+    found = [schedule[0] for schedule in islice(windows(Known([long, *short], DIGEST)), 0, 20, 2)]
     offsets = sorted(stall.offset for stall in found if stall.step == 5)
     assert len(offsets) >= 9
     assert max(b - a for a, b in pairwise([0, *offsets, 10_000])) < 2000
@@ -219,7 +222,7 @@ def test_threads_may_have_a_window_anywhere() -> None:
 
 
 def test_there_are_only_so_many_windows() -> None:
-    found = list(islice(windows([after(step) for step in range(1000)], DIGEST), 100))
+    found = list(islice(windows(Known([after(step) for step in range(1000)], DIGEST)), 100))
     by_turns = found[: 2 * WINDOWS]
     assert [schedule[0].offset for schedule in by_turns[::2]] == [0] * WINDOWS
     steps = sorted(schedule[0].step for schedule in by_turns[::2])
@@ -230,4 +233,36 @@ def test_there_are_only_so_many_windows() -> None:
 
 def test_without_calls_it_is_chance() -> None:
     stretches = [after(step, call=False) for step in range(50)]
-    assert list(islice(windows(stretches, DIGEST), 20)) == take(stretches, 20)
+    assert list(islice(windows(Known(stretches, DIGEST)), 20)) == take(stretches, 20)
+
+
+def test_directed_begins_with_what_nothing_orders() -> None:
+    """Two of those, one that atomics order, one of windows; all long stalls of each come first."""
+    stretches = [after(step) for step in range(0, 200, 10)]
+    unordered = (Position(5, 1), Position(6), Position(7, 3))
+    known = Known(stretches, DIGEST, lambda: Candidates((), unordered, (Position(8),)))
+    found = list(islice(directed(known), 40))
+    others = list(islice(windows(known), 32))
+
+    def stall(position: Position, length: int) -> Schedule:
+        return (Perturbation(position.step, position.offset, "stall", length),)
+
+    long, short = LENGTHS
+    assert found[:8] == [
+        stall(unordered[0], long),
+        stall(unordered[1], long),
+        stall(Position(8), long),
+        others[0],
+        stall(unordered[2], long),
+        stall(unordered[0], short),
+        stall(Position(8), short),
+        others[1],
+    ]
+    assert found[8:10] == [stall(unordered[1], short), stall(unordered[2], short)]
+    assert found[10:] == others[2:32]
+    assert len(set(found)) == len(found)
+
+
+def test_what_candidates_there_are_from_a_step_on() -> None:
+    given = Candidates((Position(10),), (Position(5), Position(9)), (Position(8), Position(7)))
+    assert given.usable(7, {9}) == Candidates((Position(10),), (), (Position(8), Position(7)))

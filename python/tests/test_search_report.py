@@ -16,7 +16,20 @@ from rewind.formats.manifest import Outcome, Output
 from rewind.formats.schedule import Perturbation
 from rewind.search import report as module
 from rewind.search import text
-from rewind.search.report import Deciding, Place, Report, Side, Tried, Waiting, dump, plain, undump
+from rewind.search.report import (
+    Access,
+    Analysis,
+    Deciding,
+    Explanation,
+    Place,
+    Report,
+    Side,
+    Tried,
+    Waiting,
+    dump,
+    plain,
+    undump,
+)
 from test_schedule import SCHEDULES
 
 NAR = "sha256:" + "0" * 52
@@ -76,6 +89,8 @@ SAME = Report(
     drawn=64,
     runs=0,
     deciding=None,
+    analysis=None,
+    explanation=None,
     failing=None,
     passing=None,
 )
@@ -123,6 +138,7 @@ def any_of(kind: Any, **given: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]
 
 PLACES = st.none() | any_of(Place)
 WAITING = any_of(Waiting, args=st.lists(NATURAL, max_size=6).map(tuple), place=PLACES)
+ACCESSES = any_of(Access, place=PLACES)
 RUNS = {"schedule": SCHEDULES, "outcome": OUTCOMES, "outputs": OUTPUTS}
 SIDES = st.none() | any_of(Side, **RUNS, waiting=st.lists(WAITING, max_size=2).map(tuple))
 REPORTS = any_of(
@@ -131,6 +147,15 @@ REPORTS = any_of(
     verdict=st.just("same"),
     tried=st.lists(any_of(Tried, **RUNS), min_size=1, max_size=3).map(tuple),
     deciding=st.none() | any_of(Deciding, place=PLACES),
+    analysis=st.none() | any_of(Analysis, error=st.none() | TEXT),
+    explanation=st.none()
+    | any_of(
+        Explanation,
+        variable=st.none() | TEXT,
+        before=st.none() | ACCESSES,
+        between=ACCESSES,
+        after=ACCESSES,
+    ),
     failing=SIDES,
     passing=SIDES,
 ).map(
@@ -157,7 +182,7 @@ def test_a_file(report: Report, tmp_path: Path) -> None:
 
 def test_it_says_what_it_is() -> None:
     data = cbor2.loads(SAME.to_cbor())
-    assert (data["format"], data["version"]) == ("rewind-search", 1)
+    assert (data["format"], data["version"]) == ("rewind-search", 2)
     assert data["tried"][3]["schedule"] == [{"at": "3", "reschedule": True}]
     assert data["tried"][3]["outcome"] == {"kind": "exited", "value": 0}
     assert set(data) == {"format", "version"} | {field.name for field in attrs.fields(Report)}
@@ -254,11 +279,15 @@ def read(data: bytes) -> None:
 def test_other_versions(tmp_path: Path) -> None:
     data = cbor2.loads(SAME.to_cbor())
     path = tmp_path / "report.cbor"
-    path.write_bytes(cbor2.dumps(data | {"version": 2}))
+    path.write_bytes(cbor2.dumps(data | {"version": 3}))
     with pytest.raises(
-        FormatError, match=r"report\.cbor: .* version 2; this rewind reads version 1"
+        FormatError, match=r"report\.cbor: .* version 3; this rewind reads versions up to 2"
     ):
         Report.load(path)
+    # The first one knew nothing of accesses to memory.
+    older = {name: data[name] for name in data if name not in ("analysis", "explanation")}
+    path.write_bytes(cbor2.dumps(older | {"version": 1}))
+    assert Report.load(path) == SAME
     path.write_bytes(cbor2.dumps(data | {"format": "rewind-manifest"}))
     with pytest.raises(FormatError, match="no report of a search"):
         Report.load(path)

@@ -26,13 +26,14 @@ GIVEN = {
     "from": 0,
     "all": False,
     "ignoreOutputs": False,
-    "strategy": "windows",
+    "strategy": "directed",
     "shards": 1,
     "shard": None,
     "parts": [],
     "seconds": None,
     "nonce": None,
     "kernel": "/nix/store/kernel/vmlinux",
+    "races": "/nix/store/plugin/lib/races.so",
 }
 
 
@@ -47,6 +48,7 @@ def test_as_by_default(given: dict[str, Any]) -> None:
     assert request.bounds == Bounds()
     assert (request.seconds, request.shard, request.parts) == (None, None, ())
     assert request.kernel == Path("/nix/store/kernel/vmlinux")
+    assert request.races == Path("/nix/store/plugin/lib/races.so")
     assert request.out == Path(given["outputs"]["out"])
     assert request.run.schedule == (Perturbation(2, 7, "stall", 1000),)
     assert (request.run.name, request.run.time_limit) == ("x-1", 60)

@@ -13,7 +13,7 @@ from rewind.formats.manifest import Outcome, Output
 from rewind.formats.schedule import Perturbation
 from rewind.formats.spans import span
 from rewind.search import text
-from rewind.search.report import Place, Report, Waiting
+from rewind.search.report import Access, Analysis, Explanation, Place, Report, Waiting
 from test_search_report import DIFFERS, LATER, NAR, NO_PLACE, PLACE, SAME, STALL, side, tried
 from traces import detail, enter, execute, leave
 
@@ -285,6 +285,87 @@ def test_a_position_at_which_it_passes(found: Path) -> None:
         "  at 3237+42, one instruction later, it fails; until 3237+41 both are the same run"
     )
     assert not any(line.startswith("  with") for line in lines)
+
+
+def access(tid: int, *, write: bool, line: int | None, step: int = 3238) -> Access:
+    place = None if line is None else attrs.evolve(PLACE, line=line)
+    return Access(step=step, offset=7, pid=139, tid=tid, write=write, place=place)
+
+
+EXPLAINED = Explanation(
+    variable="balance",
+    address=0x5580,
+    before=access(141, write=False, line=22),
+    between=access(142, write=True, line=26),
+    after=access(141, write=True, line=26),
+)
+
+
+@pytest.mark.parametrize(
+    ("explanation", "says"),
+    [
+        (
+            EXPLAINED,
+            "  thread 141 read balance at bank.c:22 and wrote it at bank.c:26;"
+            " thread 142 wrote it in between (bank.c:26)",
+        ),
+        (
+            attrs.evolve(
+                EXPLAINED,
+                variable=None,
+                before=None,
+                between=access(142, write=True, line=None),
+                after=access(141, write=False, line=22),
+            ),
+            "  thread 142 wrote memory at 0x5580 at 3238+7 before thread 141 read it at bank.c:22",
+        ),
+    ],
+)
+def test_what_came_in_between(found: Path, explanation: Explanation, says: str) -> None:
+    assert says in decided(attrs.evolve(DIFFERS, explanation=explanation), found)
+
+
+def test_in_which_run_it_was(found: Path) -> None:
+    """What is explained is the run that the perturbation makes: here it is the one that passes."""
+    report = attrs.evolve(
+        DIFFERS,
+        explanation=EXPLAINED,
+        tried=(tried(0, outcome=FAILED), tried(1, STALL)),
+    )
+    (line,) = (line for line in decided(report, found) if "balance" in line)
+    assert line.startswith("  in the passing run, thread 141 read balance")
+
+
+@pytest.mark.parametrize(
+    ("analysis", "says"),
+    [
+        (
+            Analysis(inverted=0, unordered=2, atomics=5, incomplete=False, error=None),
+            ["nothing orders some accesses to memory (2): rewind races shows which"],
+        ),
+        (
+            Analysis(inverted=0, unordered=1, atomics=0, incomplete=True, error=None),
+            [
+                "nothing orders some accesses to memory (1): rewind races shows which",
+                "not all accesses to memory could be compared: rewind races says what was left out",
+            ],
+        ),
+        (
+            Analysis(inverted=1, unordered=0, atomics=5, incomplete=False, error=None),
+            ["two locks are taken in either order (1): rewind races shows which"],
+        ),
+        (Analysis(inverted=0, unordered=0, atomics=5, incomplete=False, error=None), []),
+        (
+            Analysis(
+                inverted=0, unordered=0, atomics=0, incomplete=True, error="too many processes"
+            ),
+            ["accesses to memory were not looked at: too many processes"],
+        ),
+    ],
+)
+def test_what_was_seen_of_accesses(analysis: Analysis, says: list[str]) -> None:
+    report = attrs.evolve(SAME, analysis=analysis)
+    assert verdict(report) == ["exited 0 under all 64 schedules", *says]
 
 
 def test_outputs_that_differ(found: Path) -> None:

@@ -25,7 +25,10 @@
  * A lock is known by what is done: a thread changes a word by a locked
  * instruction and undoes that change later, by whatever store. What it does in
  * between, it does with the lock held. That orders nothing, as the other one
- * could have been the first.
+ * could have been the first. Two locks of which each was taken by a thread that
+ * held the other one are "inverted": two threads can wait for one another.
+ *
+ * Memory that is unmapped is written to, in whole.
  */
 
 #include <fcntl.h>
@@ -43,7 +46,7 @@
 QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 
 #define CONTROL_MAGIC   "rwraces"
-#define CONTROL_VERSION 1
+#define CONTROL_VERSION 3
 
 #define THREADS         256     /* at a time */
 #define PROCESSES       256
@@ -63,6 +66,7 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 #define PAIRS           (1 << 13)
 #define PAIRS_LOCKED    (PAIRS - PAIRS / 4)
 #define PAIRS_ORDERED   (PAIRS / 2)
+#define NESTINGS        (1 << 10)
 #define HELD            8       /* locks of a thread */
 #define NOTED           3       /* of them in a record */
 
@@ -82,8 +86,17 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 /* preempt_count: serving a softirq, in a hardirq or an NMI */
 #define IN_INTERRUPT    0xff0100u
 
-enum { CLASS_RACE = 1, CLASS_ATOMICS, CLASS_LOCKED, CLASS_ORDERED };
-enum { ACCESS_WRITE = 1, ACCESS_LOCKED = 2, ACCESS_UPDATE = 4 };
+/* struct pt_regs, as ptrace(2) has it, too */
+#define REGS_SI         104
+#define REGS_DI         112
+#define REGS_IP         128
+
+enum {
+    CLASS_RACE = 1, CLASS_ATOMICS, CLASS_LOCKED, CLASS_ORDERED, CLASS_INVERTED,
+};
+enum {
+    ACCESS_WRITE = 1, ACCESS_LOCKED = 2, ACCESS_UPDATE = 4, ACCESS_UNMAP = 8,
+};
 enum { SECTION_OPEN, SECTION_RELEASED, SECTION_LEFT };
 
 typedef struct {
@@ -107,6 +120,7 @@ typedef struct {
 
 typedef struct {
     uint64_t address;           /* virtual, of the later one */
+    uint64_t other;             /* of two locks: the one that b had */
     uint64_t count;
     uint32_t class, reserved;
     Side a, b;                  /* the first time; a was the earlier one */
@@ -122,7 +136,7 @@ typedef struct {
     uint64_t preempt_count;
     uint64_t switch_to;         /* the function that changes the task */
     uint64_t switch_to_size;
-    uint64_t wake, wake_new, exit, reap, clone, futex;  /* functions */
+    uint64_t wake, wake_new, exit, reap, clone, futex, unmap;  /* functions */
     uint64_t clear[CLEARS];     /* that make a page new */
     uint32_t pid_offset, tgid_offset, child_tid_offset;
     uint32_t stack_offset, stack_size_offset, tls_offset;
@@ -131,6 +145,8 @@ typedef struct {
     /* what is looked at */
     uint64_t generation;        /* another one for each set of it */
     uint32_t processes, foreign, images, shared;
+    int64_t since;              /* pairs of which the later one was before
+                                   are none */
 
     /* written here */
     uint64_t taken;             /* the generation that was taken up */
@@ -150,8 +166,8 @@ typedef struct {
 G_STATIC_ASSERT(sizeof(Range) == 24);
 G_STATIC_ASSERT(sizeof(Channel) == 32);
 G_STATIC_ASSERT(sizeof(Side) == 32);
-G_STATIC_ASSERT(sizeof(Pair) == 88);
-G_STATIC_ASSERT(offsetof(Control, generation) == 408);
+G_STATIC_ASSERT(sizeof(Pair) == 96);
+G_STATIC_ASSERT(offsetof(Control, generation) == 416);
 
 static Control *control;
 
@@ -168,6 +184,8 @@ typedef struct {
 typedef struct {
     Atom *atom;
     uint32_t section;
+    bool nested;                /* there is a Nesting of it */
+    uint64_t address;           /* virtual */
     uint64_t before, change;
 } Held;
 
@@ -202,6 +220,20 @@ typedef struct {
 
 G_STATIC_ASSERT(sizeof(Record) == 64);
 
+/* A lock was taken by a thread that had another one: the first time, or the
+ * first that it gave both back. */
+typedef struct {
+    uint64_t pc, address, had_address;
+    int64_t time;
+    uint32_t atom, had;         /* numbers */
+    uint32_t pid, tgid;
+    uint32_t also[NOTED];       /* what it had besides */
+    uint32_t section, had_section;
+    bool released, had_released; /* it has undone what it did */
+    uint16_t slot;
+    uint32_t strong[THREADS];
+} Nesting;
+
 typedef struct {
     uint16_t slot;              /* of the thread that was first */
     bool shared;                /* with another one */
@@ -232,6 +264,8 @@ static GHashTable *ended;       /* address and tgid -> Thread */
 static GHashTable *updates;     /* pcs that read and write at once */
 static uint64_t cached_updates[256];
 static GHashTable *pairs;       /* key -> number + 1 */
+static GHashTable *nestings;    /* key -> Nesting */
+static GPtrArray *nested;       /* the same */
 static uint32_t room, atom_numbers;
 static Page *cached_pages[256];
 
@@ -752,16 +786,73 @@ static void drop_held(Thread *thread, Held *held, uint8_t state)
     thread->held_count--;
 }
 
-static void change_atom(Thread *me, Atom *atom, uint64_t before, uint64_t after,
-                        uint32_t size, bool locked)
+/* @me is about to have a lock besides those that it has. */
+static void nest(Thread *me, Held *taken, uint64_t pc, int64_t time)
+{
+    uint32_t i, k, n;
+
+    for (i = 0; i < me->held_count; i++) {
+        Held *had = &me->held[i];
+        uint64_t key = (uint64_t)had->atom->number << 40 ^
+            (uint64_t)taken->atom->number << 16 ^ me->slot;
+        Nesting *one = g_hash_table_lookup(nestings, (void *)key);
+
+        if (one && one->released && one->had_released) {
+            continue;
+        }
+        if (!one) {
+            if (nested->len >= NESTINGS) {
+                control->lost_pairs++;
+                return;
+            }
+            one = g_new(Nesting, 1);
+            g_hash_table_insert(nestings, (void *)key, one);
+            g_ptr_array_add(nested, one);
+        }
+        *one = (Nesting) {
+            .pc = pc, .time = time, .pid = me->pid, .tgid = me->tgid,
+            .address = taken->address, .had_address = had->address,
+            .atom = taken->atom->number, .had = had->atom->number,
+            .section = taken->section, .had_section = had->section,
+            .slot = me->slot,
+        };
+        for (k = n = 0; k < me->held_count && n < NOTED; k++) {
+            if (k != i) {
+                one->also[n++] = me->held[k].atom->number;
+            }
+        }
+        memcpy(one->strong, me->strong, sizeof(one->strong));
+        taken->nested = had->nested = true;
+    }
+}
+
+static void release_nested(uint32_t number)
+{
+    uint32_t i;
+
+    for (i = 0; i < nested->len; i++) {
+        Nesting *one = g_ptr_array_index(nested, i);
+
+        one->released |= one->section == number;
+        one->had_released |= one->had_section == number;
+    }
+}
+
+static void change_atom(Thread *me, Atom *atom, uint64_t address,
+                        uint64_t before, uint64_t after, uint32_t size,
+                        bool locked, uint64_t pc, int64_t time)
 {
     uint64_t bits = size >= 8 ? ~0ull : (1ull << 8 * size) - 1;
     uint64_t change = (after - before) & bits;
     Held *held = find_held(me, atom);
+    Held taken;
 
     if (held && (after == held->before ||
                  ((change + held->change) & bits) == 0)) {
         atom->lock = true;
+        if (held->nested) {
+            release_nested(held->section);
+        }
         drop_held(me, held, SECTION_RELEASED);
         return;
     }
@@ -773,10 +864,12 @@ static void change_atom(Thread *me, Atom *atom, uint64_t before, uint64_t after,
     } else if (me->held_count == HELD) {
         drop_held(me, &me->held[0], SECTION_LEFT);
     }
-    me->held[me->held_count++] = (Held) {
-        .atom = atom, .section = begin_section(), .before = before,
-        .change = change,
+    taken = (Held) {
+        .atom = atom, .section = begin_section(), .address = address,
+        .before = before, .change = change,
     };
+    nest(me, &taken, pc, time);
+    me->held[me->held_count++] = taken;
 }
 
 static uint64_t value_of(qemu_plugin_meminfo_t info)
@@ -800,8 +893,8 @@ static uint64_t value_of(qemu_plugin_meminfo_t info)
 /* Whether it is an atomic access, as far as can be told. */
 static __attribute__((noinline))
 bool order(Thread *me, qemu_plugin_meminfo_t info, uint64_t address,
-           uint64_t physical, uint32_t size, int64_t time, bool store,
-           bool locked, bool foreign)
+           uint64_t physical, uint32_t size, uint64_t pc, int64_t time,
+           bool store, bool locked, bool foreign)
 {
     Thread *gone;
     Atom *atom;
@@ -829,8 +922,8 @@ bool order(Thread *me, qemu_plugin_meminfo_t info, uint64_t address,
         uint64_t after = value_of(info);
         bool known = me->load.time == time && me->load.address == address;
 
-        change_atom(me, atom, known ? me->load.value : after, after, size,
-                    locked && known);
+        change_atom(me, atom, address, known ? me->load.value : after, after,
+                    size, locked && known, pc, time);
     }
     if (atom->foreign && !atom->lock) {
         return true;
@@ -938,16 +1031,27 @@ static Side side_of(const Record *record)
 
 static void add_pair(uint64_t address, const Record *y, const Record *x)
 {
-    uint32_t class = classify(address, y, x);
-    uint64_t key = y->pc * 0x9e3779b97f4a7c15ull ^
-        x->pc * 0xc2b2ae3d27d4eb4full ^ (uint64_t)class << 60 ^
-        (uint64_t)(y->flags << 3 | x->flags) << 52 ^ (uint64_t)x->process << 20;
-    uintptr_t number = (uintptr_t)g_hash_table_lookup(pairs, (void *)key);
+    uint32_t class;
+    uint64_t key;
+    uintptr_t number;
 
+    if (x->time < control->since) {
+        return;
+    }
+    class = classify(address, y, x);
+    key = y->pc * 0x9e3779b97f4a7c15ull ^
+        x->pc * 0xc2b2ae3d27d4eb4full ^ (uint64_t)class << 60 ^
+        (uint64_t)(y->flags << 4 | x->flags) << 52 ^ (uint64_t)x->process << 20;
+    if (control->since) {
+        /* Who was first is what matters then, in each pair of threads. */
+        key ^= ((uint64_t)y->pid << 32 | x->pid) * 0xff51afd7ed558ccdull;
+    }
+    number = (uintptr_t)g_hash_table_lookup(pairs, (void *)key);
     if (!number) {
         static const uint32_t most[] = {
             [CLASS_RACE] = PAIRS, [CLASS_ATOMICS] = PAIRS_LOCKED,
             [CLASS_LOCKED] = PAIRS_LOCKED, [CLASS_ORDERED] = PAIRS_ORDERED,
+            [CLASS_INVERTED] = PAIRS,
         };
 
         if (control->pairs >= most[class]) {
@@ -1135,6 +1239,52 @@ void add_record(uint64_t address, uint64_t physical, const Record *x)
     }
 }
 
+/* Memory goes away that others may have accessed, or will: that is a write. */
+static void on_unmap(unsigned int vcpu, void *data)
+{
+    uint64_t regs = read_register(rdi), start = 0, size = 0, pc = 0, end;
+    GHashTableIter it;
+    void *value;
+    Record x;
+    uint32_t i, k;
+
+    if (!current ||
+        !rewind_read(regs + REGS_DI, &start, sizeof(start)) ||
+        !rewind_read(regs + REGS_SI, &size, sizeof(size)) ||
+        !rewind_read(regs + REGS_IP, &pc, sizeof(pc))) {
+        return;
+    }
+    end = start + size;
+    x = (Record) {
+        .pc = pc, .time = rewind_time((uint64_t)(uintptr_t)data),
+        .pid = current->pid, .process = current->process,
+        .slot = current->slot, .flags = ACCESS_WRITE | ACCESS_UNMAP,
+    };
+    note_locks(&x);
+    g_hash_table_iter_init(&it, pages);
+    while (g_hash_table_iter_next(&it, NULL, &value)) {
+        Page *page = value;
+
+        if (page->tgid != current->tgid || page->virtual < start ||
+            page->virtual >= end || is_shared(page->virtual)) {
+            continue;
+        }
+        for (i = 0; i < PAGE_WORDS; i++) {
+            const Word *word = page->word[i];
+
+            for (k = 0; word && k < word->count; k++) {
+                const Record *y = &word->record[k];
+
+                if (y->slot != x.slot && y->process == x.process) {
+                    add_pair(page->virtual + 8 * i + __builtin_ctz(y->mask),
+                             y, &x);
+                }
+            }
+        }
+        forget_words(page, 0, PAGE_WORDS - 1);
+    }
+}
+
 /* --- accesses */
 
 static inline bool is_foreign(uint64_t address)
@@ -1266,7 +1416,7 @@ static void on_access(unsigned int vcpu, qemu_plugin_meminfo_t info,
     store = qemu_plugin_mem_is_store(info);
     time = block_end - (int64_t)(packed << 1 >> (PC_BITS + 1));
     if (locked || special[(address & 4095) >> 2]) {
-        sync = order(me, info, address, physical, size, time, store, locked,
+        sync = order(me, info, address, physical, size, pc, time, store, locked,
                      foreign && is_foreign(address));
     }
     if (foreign) {
@@ -1335,7 +1485,8 @@ static bool forgets_translations(struct qemu_plugin_insn *insn)
         (bytes[i + 1] == 0x38 && bytes[i + 2] == 0x82);
 }
 
-static void instrument_kernel(struct qemu_plugin_insn *insn, uint64_t pc)
+static void instrument_kernel(struct qemu_plugin_insn *insn, uint64_t pc,
+                              size_t left)
 {
     const struct {
         uint64_t function;
@@ -1344,6 +1495,7 @@ static void instrument_kernel(struct qemu_plugin_insn *insn, uint64_t pc)
         { control->wake, on_wake }, { control->wake_new, on_wake_new },
         { control->exit, on_exit_task }, { control->reap, on_reap },
         { control->clone, on_clone }, { control->futex, on_futex },
+        { control->unmap, on_unmap },
     };
     uint32_t i;
 
@@ -1359,7 +1511,8 @@ static void instrument_kernel(struct qemu_plugin_insn *insn, uint64_t pc)
     for (i = 0; i < G_N_ELEMENTS(hooks); i++) {
         if (pc == hooks[i].function) {
             qemu_plugin_register_vcpu_insn_exec_cb(insn, hooks[i].callback,
-                                                   QEMU_PLUGIN_CB_R_REGS, NULL);
+                                                   QEMU_PLUGIN_CB_R_REGS,
+                                                   (void *)left);
         }
     }
     for (i = 0; i < CLEARS; i++) {
@@ -1397,7 +1550,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
         uint64_t pc = qemu_plugin_insn_vaddr(insn);
 
         if (in_kernel(pc)) {
-            instrument_kernel(insn, pc);
+            instrument_kernel(insn, pc, count - i);
         } else {
             qemu_plugin_register_vcpu_mem_cb(
                 insn, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
@@ -1450,10 +1603,67 @@ static void on_vcpu(qemu_plugin_id_t id, unsigned int vcpu)
     }
 }
 
+/* Whether @a and @b could have waited for one another. */
+static bool can_meet(const Nesting *a, const Nesting *b)
+{
+    uint32_t i, k;
+
+    if (a->slot == b->slot || a->atom != b->had || a->had != b->atom ||
+        a->strong[a->slot] <= b->strong[a->slot] ||
+        !a->released || !a->had_released ||
+        !b->released || !b->had_released) {
+        return false;
+    }
+    for (i = 0; i < NOTED && a->also[i]; i++) {
+        for (k = 0; k < NOTED && b->also[k]; k++) {
+            if (a->also[i] == b->also[k]) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static Side side_of_nesting(const Nesting *one)
+{
+    return (Side) {
+        .time = one->time, .pc = one->pc, .pid = one->tgid, .tid = one->pid,
+        .flags = ACCESS_WRITE | ACCESS_LOCKED,
+    };
+}
+
+static void find_inverted(void)
+{
+    uint32_t i, k;
+
+    for (i = 0; i < nested->len; i++) {
+        const Nesting *b = g_ptr_array_index(nested, i);
+
+        for (k = 0; k < nested->len && b->time >= control->since; k++) {
+            const Nesting *a = g_ptr_array_index(nested, k);
+
+            if (a->time >= b->time || !can_meet(a, b)) {
+                continue;
+            }
+            if (control->pairs >= PAIRS) {
+                control->lost_pairs++;
+                return;
+            }
+            control->pair[control->pairs++] = (Pair) {
+                .address = b->address, .other = b->had_address, .count = 1,
+                .class = CLASS_INVERTED,
+                .a = side_of_nesting(a), .b = side_of_nesting(b),
+            };
+        }
+    }
+}
+
 /* That an instruction does both is known when it has done the second. */
 static void on_end(qemu_plugin_id_t id, void *data)
 {
     uint64_t i;
+
+    find_inverted();
 
     for (i = 0; i < control->pairs; i++) {
         Side *side[] = { &control->pair[i].a, &control->pair[i].b };
@@ -1513,6 +1723,8 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info,
         return 1;
     }
     processes = g_hash_table_new(NULL, NULL);
+    nestings = g_hash_table_new(NULL, NULL);
+    nested = g_ptr_array_new_with_free_func(g_free);
     process_numbers = g_array_new(FALSE, FALSE, sizeof(uint32_t));
     pages = g_hash_table_new_full(NULL, NULL, NULL, g_free);
     atoms = g_hash_table_new_full(NULL, NULL, NULL, g_free);

@@ -71,6 +71,7 @@ class SyncPlaces:
     reap: int
     clone: int
     futex: int
+    unmap: int
     clear: tuple[int, ...]
     """The functions that make a page one with other content."""
     messages: tuple[MessagePlace, ...]

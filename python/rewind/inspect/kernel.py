@@ -156,6 +156,7 @@ class Kernel:
                 reap=function("release_task"),
                 clone=function("kernel_clone"),
                 futex=function("do_futex"),
+                unmap=function("__x64_sys_munmap"),
                 clear=tuple(
                     function(name)
                     for name in (

@@ -36,7 +36,7 @@ from rewind.machine import MachineError
 from rewind.replay.control import PluginControl
 from rewind.replay.timeline import Replayed, Timeline
 
-VERSION = 1
+VERSION = 3
 """Of the control file."""
 PROCESSES_MAX = 256
 RANGES_MAX = 4096
@@ -44,11 +44,12 @@ PAIRS_MAX = 8192
 STOPS_MAX = 400
 """How often the machine is stopped to say what is new; what comes then is not looked at."""
 
-CLASSES = {1: "unordered", 2: "atomics", 3: "locked", 4: "ordered"}
-"""What has ordered the two accesses, the least first."""
+CLASSES = {5: "inverted", 1: "unordered", 2: "atomics", 3: "locked", 4: "ordered"}
+"""What has ordered the two accesses, the least first. Those of inverted pairs take two locks, each
+with the other one held, so that two threads can wait for one another."""
 
 _MAGIC = b"rwraces\0"
-_WRITE, _LOCKED, _UPDATE = 1, 2, 4
+_WRITE, _LOCKED, _UPDATE, _UNMAP = 1, 2, 4, 8
 _CHANNELS, _CLEARS, _OFFSETS = 8, 4, 4
 _BSS_MAX = 4 << 20
 """Bytes behind what is mapped of a file that are taken to be its variables."""
@@ -80,6 +81,8 @@ class Side:
     update: bool
     """Whether it reads and writes at once: on one CPU nothing can come between."""
     size: int
+    unmap: bool = False
+    """Whether the memory is unmapped: that is a write, of all of it."""
 
 
 @attrs.frozen
@@ -90,11 +93,19 @@ class Pair:
     """One of `CLASSES`."""
     address: int
     """In the process of *b*."""
+    other: int
+    """Of the two locks of an inverted pair the one that *b* had; of others 0."""
     count: int
     """How often it was met, by the same two instructions."""
     a: Side
     """The earlier one."""
     b: Side
+
+    @property
+    def is_half(self) -> bool:
+        """Whether it is by the read of an instruction that writes, too: that one's write says it
+        all."""
+        return any(side.update and not side.write for side in (self.a, self.b))
 
 
 @attrs.frozen(kw_only=True)
@@ -256,13 +267,13 @@ class _Side(ctypes.LittleEndianStructure):
 
 class _Pair(ctypes.LittleEndianStructure):
     _fields_ = (
-        *((name, ctypes.c_uint64) for name in ("address", "count")),
+        *((name, ctypes.c_uint64) for name in ("address", "other", "count")),
         *((name, ctypes.c_uint32) for name in ("kind", "reserved")),
         *((name, _Side) for name in ("a", "b")),
     )
 
 
-_FUNCTIONS = ("wake", "wake_new", "exit", "reap", "clone", "futex")
+_FUNCTIONS = ("wake", "wake_new", "exit", "reap", "clone", "futex", "unmap")
 _LOST = ("lost_words", "lost_pairs", "lost_threads", "lost_atoms")
 
 
@@ -285,6 +296,7 @@ class _Control(ctypes.LittleEndianStructure):
         ("channel", _Channel * _CHANNELS),
         ("generation", ctypes.c_uint64),
         *((name, ctypes.c_uint32) for name in ("processes", "foreign", "images", "shared")),
+        ("since", ctypes.c_int64),
         *((name, ctypes.c_uint64) for name in ("taken", "accesses", *_LOST, "forgotten", "pairs")),
         ("process", ctypes.c_uint32 * PROCESSES_MAX),
         ("foreign_range", _Range * RANGES_MAX),
@@ -300,9 +312,12 @@ class Analyser(PluginControl):
     :param plugin: races.so.
     :param places: of the kernel that the machine runs: `Inspector.places`, ...
     :param sync: ... and `Inspector.sync_places`.
+    :param since: pairs of which the later access was made before that time are left out.
     """
 
-    def __init__(self, plugin: Path, places: KernelPlaces, sync: SyncPlaces) -> None:
+    def __init__(
+        self, plugin: Path, places: KernelPlaces, sync: SyncPlaces, since: int = 0
+    ) -> None:
         super().__init__(plugin, _Control, magic=_MAGIC, version=VERSION, error=RacesError)
         control = self._control
         for name in ("current_task", "switch_to", "switch_to_size", "pid_offset", "tgid_offset"):
@@ -321,6 +336,7 @@ class Analyser(PluginControl):
             channel.depth = len(message.offsets)
             for at, offset in enumerate(message.offsets):
                 channel.offset[at] = offset
+        control.since = since
         self.look_at({}, [])
 
     def look_at(
@@ -363,9 +379,11 @@ class Analyser(PluginControl):
         """
         control = self._control
         self._check_taken("look at")
-        order = {kind: number for number, kind in CLASSES.items()}
+        order = list(CLASSES.values())
         pairs = [_pair(control.pair[at]) for at in range(control.pairs)]
-        pairs.sort(key=lambda pair: (order[pair.kind], -pair.count, pair.b.time))
+        pairs.sort(
+            key=lambda pair: (order.index(pair.kind), not pair.b.unmap, -pair.count, pair.b.time)
+        )
         return Found(
             pairs=tuple(pairs),
             accesses=control.accesses,
@@ -375,7 +393,8 @@ class Analyser(PluginControl):
 
 
 def _pair(pair: Any) -> Pair:
-    return Pair(CLASSES[pair.kind], pair.address, pair.count, _side(pair.a), _side(pair.b))
+    sides = _side(pair.a), _side(pair.b)
+    return Pair(CLASSES[pair.kind], pair.address, pair.other, pair.count, *sides)
 
 
 def _side(side: Any) -> Side:
@@ -389,7 +408,54 @@ def _side(side: Any) -> Side:
         locked=bool(flags & _LOCKED),
         update=bool(flags & _UPDATE),
         size=side.size,
+        unmap=bool(flags & _UNMAP),
     )
+
+
+class Telling:
+    """Tells an analyser what processes have, each time that a machine stands where that changes.
+
+    :param told: the run's `changes`.
+    """
+
+    def __init__(self, analyser: Analyser, inspector: Inspector, told: Sequence[Change]) -> None:
+        self._analyser = analyser
+        self._inspector = inspector
+        stops = [
+            (step, list(group)) for step, group in itertools.groupby(told, key=lambda c: c.step)
+        ]
+        self._unseen = len(stops[STOPS_MAX:])
+        self._todo = iter(stops[:STOPS_MAX])
+        self.steps = [step for step, _ in stops[:STOPS_MAX]]
+        """Where the machine is to stand."""
+        self._looking: set[int] = set()
+        self._known: dict[int, int] = {}
+        self._shared: list[tuple[int, int]] = []
+
+    def tell(self) -> None:
+        """The machine, which the inspector looks at, stands at the next of `steps`.
+
+        :raises RacesError: if the processes have too much.
+        """
+        _, group = next(self._todo)
+        for change in group:
+            if change.looked_at:
+                self._looking.add(change.pid)
+            else:
+                self._looking.discard(change.pid)
+            if change.shared is not None:
+                self._shared.append(change.shared)
+        self._analyser.look_at(
+            _processes(self._inspector, self._looking, self._known), self._shared
+        )
+
+    def found(self) -> Found:
+        """What there is when the machine has ended.
+
+        :raises RacesError: if no plugin that understands this has looked.
+        """
+        found = self._analyser.found()
+        return attrs.evolve(found, unseen=self._unseen, processes=self._known)
 
 
 def find_races(
@@ -404,39 +470,25 @@ def find_races(
     :param look_at: have *inspector* look at a machine.
     :param told: the run's `changes`.
     """
-    stops = [
-        (timeline.time(Position(step, 0)), list(group))
-        for step, group in itertools.groupby(told, key=lambda change: change.step)
-    ]
+    telling = Telling(analyser, inspector, told)
+    stops = [timeline.time(Position(step, 0)) for step in telling.steps]
     if not stops:
         return Found()
-    unseen = len(stops[STOPS_MAX:])
-    stops = stops[:STOPS_MAX]
-    looking: set[int] = set()
-    known: dict[int, int] = {}
-    shared: list[tuple[int, int]] = []
     with timeline.machine(
-        stops[0][0],
-        stops=[time for time, _ in stops[1:]],
+        stops[0],
+        stops=stops[1:],
         arguments=analyser.arguments,
         pass_fds=analyser.pass_fds,
     ) as replayed:
-        for number, (_, group) in enumerate(stops):
+        for number in range(len(stops)):
             if number:
                 replayed.stopped()
-            for change in group:
-                if change.looked_at:
-                    looking.add(change.pid)
-                else:
-                    looking.discard(change.pid)
-                if change.shared is not None:
-                    shared.append(change.shared)
             look_at(replayed)
-            analyser.look_at(_processes(inspector, looking, known), shared)
+            telling.tell()
             replayed.monitor.execute("cont")
         if replayed.machine.process.wait():
             raise replayed.machine.failure("the machine ended before the run did")
-        return attrs.evolve(analyser.found(), unseen=unseen, processes=known)
+        return telling.found()
 
 
 def _processes(inspector: Inspector, pids: set[int], known: dict[int, int]) -> dict[int, Images]:

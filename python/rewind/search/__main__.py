@@ -15,6 +15,7 @@ from rewind.machine import MachineError
 from rewind.recorder.pipes import StreamError
 from rewind.recorder.request import RequestError, attributes
 from rewind.search import SearchError, report, text
+from rewind.search.conflicts import Conflicts
 from rewind.search.engine import Found, Search
 from rewind.search.places import Places
 from rewind.search.report import Tried
@@ -57,17 +58,23 @@ def main() -> int:
 def _search(request: SearchRequest) -> None:
     jobs = int(os.environ.get("NIX_BUILD_CORES") or 0) or os.cpu_count() or 1
     progress = _Progress(request.bounds.schedules)
-    search = Search(
-        request.run, request.bounds, jobs=jobs, told=progress.told, seconds=request.seconds
-    )
-    if request.shard is not None:
-        found = search.run(reduce=False)
-        request.out.mkdir()
-        (request.out / "shard.cbor").write_bytes(report.dump(found.tried))
-        return
-    parts = [entry for part in request.parts for entry in report.undump(part / "shard.cbor")]
     with Places(request.run, request.kernel) as places:
-        found = search.run(places=places, before=parts)
+        search = Search(
+            request.run,
+            request.bounds,
+            places,
+            Conflicts(places, request.races),
+            jobs=jobs,
+            told=progress.told,
+            seconds=request.seconds,
+        )
+        if request.shard is not None:
+            found = search.run(reduce=False)
+            request.out.mkdir()
+            (request.out / "shard.cbor").write_bytes(report.dump(found.tried))
+            return
+        parts = [entry for part in request.parts for entry in report.undump(part / "shard.cbor")]
+        found = search.run(before=parts)
     request.out.mkdir()
     made = summary(request, found)
     (request.out / "report.cbor").write_bytes(made.to_cbor())
@@ -137,6 +144,8 @@ def summary(request: SearchRequest, found: Found) -> report.Report:
         drawn=found.drawn,
         runs=found.reduced.runs if found.reduced else 0,
         deciding=found.deciding,
+        analysis=found.analysis,
+        explanation=found.explanation,
         failing=sides.get("failing"),
         passing=sides.get("passing"),
     )

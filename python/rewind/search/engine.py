@@ -12,15 +12,18 @@ import attrs
 
 from rewind.formats.schedule import Schedule, ordered
 from rewind.formats.trace import Frame, decode
+from rewind.inspect import InspectError
 from rewind.recorder.request import RunRequest
+from rewind.replay.races import RacesError
 from rewind.search import SearchError, machines
-from rewind.search.generate import STRATEGIES
+from rewind.search.conflicts import Conflicts, analysis, candidates
+from rewind.search.generate import STRATEGIES, Candidates, Known
 from rewind.search.keyframes import Keyframes, stops
 from rewind.search.machines import Cancelled, Ended, Stopped
-from rewind.search.places import Places
+from rewind.search.places import Places, Thread
 from rewind.search.positions import Positions, Stretch
 from rewind.search.reduce import Reduced, Reducer, Verdict
-from rewind.search.report import Deciding, Tried, Waiting
+from rewind.search.report import Analysis, Deciding, Explanation, Tried, Waiting
 
 TIME_FACTOR = 10
 """A schedule has so many times the guest time of the unperturbed run,"""
@@ -43,7 +46,8 @@ class Bounds:
     """Go on after the first schedule that changes the outcome."""
     ignore_outputs: bool = False
     """An outcome is how the job ends, whatever it made."""
-    strategy: str = "windows"
+    strategy: str = "directed"
+    """One of `rewind.search.generate.STRATEGIES`."""
     shard: int = 0
     shards: int = 1
     """Of every *shards* schedules only number *shard* is run."""
@@ -66,6 +70,8 @@ class Found:
     """The time was up."""
     reduced: Reduced | None
     deciding: Deciding | None
+    analysis: Analysis | None
+    explanation: Explanation | None
     waiting: tuple[Waiting, ...]
     """The threads that waited, if the run that failed did in a hang."""
 
@@ -125,6 +131,8 @@ class Search:
     """A search for a schedule under which *request*'s job ends otherwise.
 
     :param request: the unperturbed run; its schedule is part of every run of the search.
+    :param places: tells positions in words of the source.
+    :param conflicts: finds conflicting accesses, if the strategy asks for them.
     :param jobs: how many machines run side by side.
     :param told: called with each schedule that was run.
     :param seconds: of the host's time, that looking for a schedule may take.
@@ -134,6 +142,8 @@ class Search:
         self,
         request: RunRequest,
         bounds: Bounds,
+        places: Places,
+        conflicts: Conflicts,
         *,
         jobs: int,
         told: Told = lambda tried: None,
@@ -143,20 +153,20 @@ class Search:
             raise SearchError("a search needs a boot snapshot")
         self._request = request
         self._bounds = bounds
+        self._places = places
+        self._conflicts = conflicts
+        self._analysis: Analysis | None = None
         self._jobs = jobs
         self._told = told
         self._clock = Clockwork(seconds)
         self._stop = threading.Event()
 
-    def run(
-        self, *, before: Sequence[Tried] = (), reduce: bool = True, places: Places | None = None
-    ) -> Found:
+    def run(self, *, before: Sequence[Tried] = (), reduce: bool = True) -> Found:
         """Search.
 
         :param before: what was tried elsewhere: none of these schedules is run, but for the first
             that changed the outcome.
         :param reduce: look for the position that decides.
-        :param places: tells it in words of the source.
         :raises SearchError: if it cannot be made as it was asked for.
         :raises MachineError: if a machine fails.
         """
@@ -178,7 +188,7 @@ class Search:
             unperturbed = tried(0, (), baseline, changed=False)
             self._told(unperturbed)
 
-            schedules = dict(self._schedules(stretches, baseline))
+            schedules = dict(self._schedules(stretches, baseline, keyframes))
             if before:
                 entries = {one.number: one for one in before if one.number}
                 first: tuple[Tried, Ended] | None = None
@@ -193,21 +203,23 @@ class Search:
 
             reduced: Reduced | None = None
             deciding: Deciding | None = None
+            explanation: Explanation | None = None
             waiting: tuple[Waiting, ...] = ()
             if number is not None and reduce:
                 if first is None:
                     run = self._fork(entries[number].schedule, keyframes, lambda: False)
                     first = entries[number], run
                 reduced = self._reduce(*first, baseline, keyframes)
-                if places is not None:
-                    deciding = places.deciding(
-                        reduced.changed, fixed, reduced.changed_run, keyframes
-                    )
-                    failed, schedule = reduced.changed_run, reduced.changed
-                    if failed.outcome.success and not baseline.outcome.success:
-                        failed, schedule = reduced.unchanged_run, reduced.unchanged
-                    full = ordered((*fixed, *schedule))
-                    waiting = places.waiting(full, failed, keyframes)
+                deciding, thread = self._places.deciding(
+                    reduced.changed, fixed, reduced.changed_run, keyframes
+                )
+                if thread is not None:
+                    explanation = self._explain(reduced, thread, keyframes)
+                failed, schedule = reduced.changed_run, reduced.changed
+                if failed.outcome.success and not baseline.outcome.success:
+                    failed, schedule = reduced.unchanged_run, reduced.unchanged
+                full = ordered((*fixed, *schedule))
+                waiting = self._places.waiting(full, failed, keyframes)
         return Found(
             baseline,
             limit,
@@ -217,6 +229,8 @@ class Search:
             cut_short,
             reduced,
             deciding,
+            self._analysis,
+            explanation,
             waiting,
         )
 
@@ -231,10 +245,46 @@ class Search:
         return (number - 1) % self._bounds.shards == self._bounds.shard
 
     def _schedules(
-        self, stretches: Sequence[Stretch], baseline: Ended
+        self, stretches: Sequence[Stretch], baseline: Ended, keyframes: Keyframes
     ) -> Iterator[tuple[int, Schedule]]:
-        generator = STRATEGIES[self._bounds.strategy](stretches, baseline.tape.digest())
+        def candidates() -> Candidates:
+            return self._candidates(baseline, keyframes)
+
+        known = Known(stretches, baseline.tape.digest(), candidates)
+        generator = STRATEGIES[self._bounds.strategy](known)
         return enumerate(islice(generator, self._bounds.schedules), 1)
+
+    def _candidates(self, baseline: Ended, keyframes: Keyframes) -> Candidates:
+        """What conflicting accesses of the unperturbed run suggest."""
+        fixed = self._request.schedule
+        try:
+            found = self._conflicts.find(self._request, fixed, baseline, keyframes)
+        except (RacesError, InspectError) as error:
+            # There are other generators; the report has the error.
+            self._analysis = Analysis(
+                inverted=0, unordered=0, atomics=0, incomplete=True, error=str(error)
+            )
+            return Candidates()
+        self._analysis = analysis(found)
+        taken = {p.step for p in baseline.by_steps}
+        return candidates(found, baseline.tape).usable(self._bounds.first, taken)
+
+    def _explain(
+        self, reduced: Reduced, thread: Thread, keyframes: Keyframes
+    ) -> Explanation | None:
+        schedule = ordered((*self._request.schedule, *reduced.changed))
+        try:
+            return self._conflicts.explain(
+                self._request,
+                schedule,
+                reduced.changed_run,
+                reduced.position,
+                thread,
+                keyframes,
+            )
+        except (RacesError, InspectError):
+            # What can't be looked at has been said where candidates were looked for.
+            return None
 
     def _baseline(self, keyframes: Keyframes) -> tuple[Ended, Sequence[Stretch]]:
         """The unperturbed run, with keyframes; and where it can be perturbed."""

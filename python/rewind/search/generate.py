@@ -9,9 +9,11 @@ versions (documentation of the module random, "Notes on reproducibility").
 import math
 import random
 from bisect import bisect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import accumulate, count, cycle, islice
 from typing import TypeVar
+
+import attrs
 
 from rewind.formats.schedule import Perturbation, Position, Schedule
 from rewind.search.positions import OWN, THREADS_FACTOR, Stretch, groups
@@ -33,21 +35,95 @@ LENGTHS = (100_000_000, 3_000_000)
 ATTEMPTS = 100
 """So many draws of something new, before what there is to draw is taken to be used up."""
 
-Generator = Callable[[Sequence[Stretch], str], Iterator[Schedule]]
-"""Makes, of the stretches and the digest of the unperturbed run, the schedules from number 1 on."""
+
+@attrs.frozen
+class Candidates:
+    """Where stalls can change which of two accesses comes first: what is most likely to matter
+    first, without repeats."""
+
+    inverted: tuple[Position, ...] = ()
+    """Where a thread takes a lock and has another, which others take the other way round."""
+    unordered: tuple[Position, ...] = ()
+    """Of pairs that nothing orders."""
+    atomics: tuple[Position, ...] = ()
+    """Of pairs that only atomic accesses have ordered."""
+
+    def usable(self, first: int, taken: Container[int]) -> "Candidates":
+        """Those from step *first* on, and not in one of the steps that are *taken*."""
+
+        def some(positions: Iterable[Position]) -> tuple[Position, ...]:
+            return tuple(p for p in positions if p.step >= first and p.step not in taken)
+
+        return Candidates(*map(some, attrs.astuple(self, recurse=False)))
 
 
-def chance(stretches: Sequence[Stretch], digest: str) -> Iterator[Schedule]:
+@attrs.frozen
+class Known:
+    """What is known of the unperturbed run."""
+
+    stretches: Sequence[Stretch]
+    digest: str
+    candidates: Callable[[], Candidates] = Candidates
+    """To be called once: the run is made again for it."""
+
+
+Generator = Callable[[Known], Iterator[Schedule]]
+"""Makes the schedules from number 1 on."""
+
+
+def directed(known: Known) -> Iterator[Schedule]:
+    """Stalls that put conflicting accesses into another order, then what `windows` has.
+
+    By turns: locks that are taken in either order have one, what nothing orders has two, what
+    only atomic accesses have ordered one, and `windows` one; for there are races in what is not
+    memory, and memory that is not looked at.
+    """
+    found = known.candidates()
+    sources = {
+        "inverted": _stalls(found.inverted),
+        "unordered": _stalls(found.unordered),
+        "atomics": _stalls(found.atomics),
+        "windows": windows(known),
+    }
+    return _by_turns(sources, ("inverted", "unordered", "unordered", "atomics", "windows"))
+
+
+def _stalls(positions: Sequence[Position]) -> Iterator[Schedule]:
+    """A stall at each of *positions*; first all long ones."""
+    for length in LENGTHS:
+        for position in positions:
+            yield (Perturbation(position.step, position.offset, "stall", length),)
+
+
+def _by_turns(sources: dict[str, Iterator[Schedule]], turns: Sequence[str]) -> Iterator[Schedule]:
+    """What *sources* have, by *turns*, as long as one has something; without repeats."""
+    seen: set[Schedule] = set()
+    empty: set[str] = set()
+    for name in cycle(turns):
+        if len(empty) == len(sources):
+            return
+        if name in empty:
+            continue
+        schedule = next((one for one in sources[name] if one not in seen), None)
+        if schedule is None:
+            empty.add(name)
+            continue
+        seen.add(schedule)
+        yield schedule
+
+
+def chance(known: Known) -> Iterator[Schedule]:
     """Schedules of 1 to 3 perturbations at random stretches; without repeats.
 
     The first 32 have one perturbation, the next 16 two; then every other one has one, and the
     rest two and three by turns.
     """
-    if not stretches:
+    if not known.stretches:
         return
+    digest = known.digest
     members = [
         _Group(group, random.Random(f"{digest} group {number}").random)
-        for number, group in enumerate(groups(stretches).values())
+        for number, group in enumerate(groups(known.stretches).values())
     ]
     sums = list(accumulate(group.weight for group in members))
     seen: set[Schedule] = set()
@@ -63,27 +139,16 @@ def chance(stretches: Sequence[Stretch], digest: str) -> Iterator[Schedule]:
         yield schedule
 
 
-def windows(stretches: Sequence[Stretch], digest: str) -> Iterator[Schedule]:
+def windows(known: Known) -> Iterator[Schedule]:
     """As `chance`, and before each of the first ones a stall where a window is likely.
 
     Between a call that looks at something, or says it, and what is then done there is a window in
     many races; and the threads of the job's own program may have one anywhere. `WINDOWS` such
     stalls are tried; what is not found by them is left to chance.
     """
-    others = chance(stretches, digest)
-    seen = set()
-    for schedule in islice(_likely(stretches), WINDOWS):
-        if schedule in seen:
-            continue
-        seen.add(schedule)
-        yield schedule
-        following = next(others, None)
-        if following is not None and following not in seen:
-            seen.add(following)
-            yield following
-    for schedule in others:
-        if schedule not in seen:
-            yield schedule
+    # Each has one turn until there are no likely windows any more.
+    sources = {"likely": islice(_likely(known.stretches), WINDOWS), "chance": chance(known)}
+    return _by_turns(sources, tuple(sources))
 
 
 def _likely(stretches: Sequence[Stretch]) -> Iterator[Schedule]:
@@ -206,4 +271,4 @@ def _two_digits(value: float) -> int:
     return int(value) // unit * unit
 
 
-STRATEGIES: dict[str, Generator] = {"chance": chance, "windows": windows}
+STRATEGIES: dict[str, Generator] = {"directed": directed, "windows": windows, "chance": chance}

@@ -45,6 +45,7 @@ from rewind.recorder.record import MESSAGES_LIMIT, RESULT_LIMIT, Standstill, out
 from rewind.recorder.request import RunRequest
 from rewind.recorder.start import Running, listening
 from rewind.recorder.streams import Workers, read_text
+from rewind.replay.control import PluginControl
 from rewind.search.tape import Tape
 
 _CHUNK = 1 << 20
@@ -178,6 +179,7 @@ def run(
     on_end: Callable[[int], None] | None = None,
     cancelled: Callable[[], bool] = lambda: False,
     known: Mapping[NamedPerturbation, Position | None] = MappingProxyType({}),
+    plugin: PluginControl | None = None,
 ) -> Ended | None:
     """Make a run of *request*'s job under *schedule*; None if *on_stop* had enough of it.
 
@@ -190,6 +192,7 @@ def run(
         use with *own_memory*.
     :param cancelled: asked now and then.
     :param known: where what of *schedule* came that is at a named position before *keyframe*.
+    :param plugin: watches the machine.
     :raises MachineError: if the machine does not get to an outcome.
     :raises Cancelled: if it was cancelled.
     """
@@ -218,7 +221,8 @@ def run(
             base=base,
             scratch=scratch,
             device=device,
-            pass_fds=pass_fds,
+            pass_fds=[*pass_fds, *(plugin.pass_fds if plugin else ())],
+            arguments=plugin.arguments if plugin else (),
         ) as (machine, monitor):
             connection.append(monitor)
             yield machine
@@ -229,7 +233,15 @@ def run(
     ):
         (monitor,) = connection
         stopped = Stopped(running.machine, monitor, tape, Path(directory))
-        found = _attend(running, request.job.outputs, stopped, on_stop, on_frame, cancelled)
+        found = _attend(
+            running,
+            request.job.outputs,
+            stopped,
+            on_stop,
+            on_frame,
+            cancelled,
+            to_end=plugin is not None,
+        )
         if found is None:
             return None
         if on_end is not None:
@@ -277,6 +289,8 @@ def _attend(
     on_stop: OnStop | None,
     on_frame: OnFrame | None,
     cancelled: Callable[[], bool],
+    *,
+    to_end: bool,
 ) -> tuple[Ended, Arrivals] | None:
     happened = _Happened()
     found = None
@@ -306,6 +320,9 @@ def _attend(
             found = _follow(running, stopped, on_stop, on_frame, cancelled)
             if found is None:
                 return None
+            if to_end:
+                # A plugin says the rest when QEMU ends.
+                running.machine.process.wait()
         finally:
             running.stop()
         workers.join()

@@ -9,6 +9,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+import attrs
+
 from rewind.analysis.tasks import Tasks
 from rewind.formats.schedule import Position, Schedule, Steps, ordered
 from rewind.formats.trace import Perturbed
@@ -28,6 +30,16 @@ TIME_LIMIT = 600
 then is missing in the report, which would so depend on how busy the host is."""
 
 
+@attrs.frozen
+class Thread:
+    """A thread where a perturbation meets it."""
+
+    number: int
+    """The kernel's own number."""
+    pc: int
+    """The address of the instruction that it is kept from."""
+
+
 class Places:
     """Looks into the machines of a search; a context manager.
 
@@ -36,29 +48,38 @@ class Places:
 
     def __init__(self, request: RunRequest, vmlinux: Path) -> None:
         self._request = request
-        self._inspector = Inspector(vmlinux, TIME_LIMIT)
+        self.inspector = Inspector(vmlinux, TIME_LIMIT)
 
     def __enter__(self) -> "Places":
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._inspector.close()
+        self.inspector.close()
 
     def deciding(
         self, changed: Steps, fixed: Schedule, run: Ended, keyframes: Keyframes
-    ) -> report.Deciding:
-        """The last perturbation of *changed*, which gave *run*.
+    ) -> tuple[report.Deciding, Thread | None]:
+        """The last perturbation of *changed*, which gave *run*; and whom it met.
+
+        The latter is None if that is none of the job's, or can't be told.
 
         :raises MachineError: if a machine fails.
         """
         last = changed[-1]
         pid, tid = _met(run, Position(last.step, last.offset))
-        found: list[report.Place | None] = [None]
+        found: report.Place | None = None
+        thread: Thread | None = None
 
         def look(stopped: Stopped) -> bool:
+            nonlocal found, thread
             if tid:
-                text = stopped.monitor.execute("human-monitor-command", {"command-line": COMMAND})
-                found[0] = self._place(stopped.machine.memory, text, tid)
+                try:
+                    self.look_at(stopped)
+                    found = self.place(tid)
+                    number = next(t.number for t in self.inspector.tasks() if t.tid == tid)
+                    thread = Thread(number, registers_of(stopped).general["rip"])
+                except InspectError as error:
+                    found = found or _nowhere(str(error))
             return False
 
         with keyframes.before(changed[0].step) as keyframe:
@@ -71,15 +92,16 @@ class Places:
                 on_stop=look,
                 known=keyframes.known,
             )
-        return report.Deciding(
+        deciding = report.Deciding(
             step=last.step,
             offset=last.offset,
             kind=last.kind,
             ns=last.ns,
             pid=pid,
             tid=tid,
-            place=found[0],
+            place=found,
         )
+        return deciding, thread
 
     def waiting(
         self, schedule: Schedule, run: Ended, keyframes: Keyframes
@@ -103,7 +125,7 @@ class Places:
                     places[tid] = self._place(memory, None, tid)
             # Of the machine that was just looked at.
             with contextlib.suppress(InspectError):
-                whats.update((t.tid, t.wait.what) for t in self._inspector.tasks() if t.wait)
+                whats.update((t.tid, t.wait.what) for t in self.inspector.tasks() if t.wait)
 
         with keyframes.before(keyframes.first(schedule)) as keyframe:
             machines.run(
@@ -127,20 +149,29 @@ class Places:
             for task in tasks.alive.values()
         )
 
-    def _place(self, memory: int, registers: str | None, tid: int) -> report.Place:
+    def look_at(self, stopped: Stopped) -> None:
+        """Have the inspector look at a machine with memory of its own, which has stopped.
+
+        :raises InspectError: if there is nothing to be seen in it.
+        """
+        self._look_at(stopped.machine.memory, registers_of(stopped))
+
+    def _look_at(self, memory: int, registers: Registers | None) -> None:
+        self.inspector.look_at(
+            Memory(memory, self._request.memory * qemu.MIB),
+            registers,
+            layers=self._request.layers,
+            debug_directories=_debug_directories(os.environ),
+        )
+
+    def place(self, tid: int) -> report.Place:
+        """Where thread *tid* is, in the machine that is looked at."""
         try:
-            self._inspector.look_at(
-                Memory(memory, self._request.memory * qemu.MIB),
-                None if registers is None else Registers.parse(registers),
-                layers=self._request.layers,
-                debug_directories=_debug_directories(os.environ),
-            )
-            frame = place(self._inspector.frames(tid))
+            frame = place(self.inspector.frames(tid))
         except InspectError as error:
-            return report.Place(text="", function=None, file=None, line=None, why=str(error))
+            return _nowhere(str(error))
         if frame is None:
-            why = "its stack can't be read"
-            return report.Place(text="", function=None, file=None, line=None, why=why)
+            return _nowhere("its stack can't be read")
         return report.Place(
             text=str(frame),
             function=frame.function,
@@ -148,6 +179,26 @@ class Places:
             line=frame.line,
             why=frame.why,
         )
+
+    def _place(self, memory: int, registers: Registers | None, tid: int) -> report.Place:
+        try:
+            self._look_at(memory, registers)
+        except InspectError as error:
+            return _nowhere(str(error))
+        return self.place(tid)
+
+
+def registers_of(stopped: Stopped) -> Registers:
+    """What the CPU has in its registers.
+
+    :raises InspectError: if QEMU does not say.
+    """
+    text = stopped.monitor.execute("human-monitor-command", {"command-line": COMMAND})
+    return Registers.parse(text)
+
+
+def _nowhere(why: str) -> report.Place:
+    return report.Place(text="", function=None, file=None, line=None, why=why)
 
 
 def _met(run: Ended, position: Position) -> tuple[int, int]:

@@ -24,7 +24,7 @@ from rewind.formats.manifest import Outcome, Output
 from rewind.formats.schedule import NamedPerturbation, Perturbation, Schedule
 
 FORMAT = "rewind-search"
-VERSION = 1
+VERSION = 2
 MAX_BYTES = 256 << 20
 """A report that is larger is refused unread."""
 
@@ -108,6 +108,50 @@ class Deciding:
 
 
 @attrs.frozen(kw_only=True)
+class Analysis:
+    """What was seen of conflicting accesses in the unperturbed run."""
+
+    inverted: int
+    """Pairs of locks that are taken in either order."""
+    unordered: int
+    """Pairs of accesses that nothing orders."""
+    atomics: int
+    """Pairs that only atomic accesses have ordered."""
+    incomplete: bool
+    """Whether there was more than could be kept in mind."""
+    error: str | None
+    """Why there is nothing of it."""
+
+
+@attrs.frozen(kw_only=True)
+class Access:
+    """A thread's access to memory, in the run with the deciding perturbation."""
+
+    step: int
+    offset: int
+    pid: int
+    tid: int
+    """0 if it can't be told."""
+    write: bool
+    place: Place | None
+
+
+@attrs.frozen(kw_only=True)
+class Explanation:
+    """What the deciding perturbation has put into another order."""
+
+    variable: str | None
+    """What the program calls the memory."""
+    address: int
+    before: Access | None
+    """What the thread that was perturbed had read before."""
+    between: Access
+    """What another one did then."""
+    after: Access
+    """What the first one was kept from until then."""
+
+
+@attrs.frozen(kw_only=True)
 class Report:
     """What a search was asked for, and what it came to."""
 
@@ -142,6 +186,9 @@ class Report:
     runs: int
     """How many runs it took to find the deciding position."""
     deciding: Deciding | None
+    analysis: Analysis | None
+    """None if no accesses were looked at."""
+    explanation: Explanation | None
     failing: Side | None
     passing: Side | None
 
@@ -166,11 +213,13 @@ class Report:
         if not isinstance(value, dict) or value.get("format") != FORMAT:
             raise FormatError("this is no report of a search")
         version = value.get("version")
-        if version != VERSION:
+        if version not in range(1, VERSION + 1):
             raise FormatError(
-                f"the report is of version {version}; this rewind reads version {VERSION}"
+                f"the report is of version {version}; this rewind reads versions up to {VERSION}"
             )
         fields = {name: value[name] for name in value if name not in ("format", "version")}
+        if version == 1:
+            fields |= {"analysis": None, "explanation": None}
         report: Self = structure(cls, fields)
         sides = report.failing is not None and report.passing is not None
         if not report.tried or (report.verdict == "differs") != sides:

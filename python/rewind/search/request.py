@@ -38,6 +38,8 @@ class SearchRequest:
     parts: tuple[Path, ...]
     kernel: Path
     """The kernel with its debug information."""
+    races: Path
+    """The plugin that looks at accesses to memory."""
     inputs: tuple[Path, ...]
     """Where the job's inputs are, whose debug information may be needed."""
     out: Path
@@ -79,6 +81,7 @@ class SearchRequest:
             shard=shard,
             parts=_paths(data, "parts"),
             kernel=_path("kernel", data.get("kernel")),
+            races=_path("races", data.get("races")),
             inputs=_paths(data, "inputs"),
             out=run.out,
         )

@@ -9,7 +9,7 @@ from rewind.analysis.parting import part_traces
 from rewind.formats.schedule import Position, in_words
 from rewind.formats.spans import span
 from rewind.formats.trace import TraceReader
-from rewind.search.report import Place, Report, Side, Tried, Waiting
+from rewind.search.report import Access, Explanation, Place, Report, Side, Tried, Waiting
 
 CONTEXT = 4
 """Lines of a program that are shown before it parts, and after."""
@@ -39,6 +39,7 @@ def lines(report: Report, directory: Path, hashes: Mapping[str, str]) -> Iterato
         yield tried(entry, hashes.get(str(entry.number)))
     yield ""
     yield from _verdict(report)
+    yield from _analysis(report)
     if report.deciding is not None and report.failing is not None and report.passing is not None:
         yield from _deciding(report, report.failing, report.passing, hashes)
         yield ""
@@ -79,6 +80,55 @@ def _verdict(report: Report) -> Iterator[str]:
         yield few if report.drawn else alone
 
 
+def _analysis(report: Report) -> Iterator[str]:
+    """What was seen of conflicting accesses, where that tells something besides the outcomes."""
+    analysis = report.analysis
+    if analysis is None:
+        return
+    if analysis.error is not None:
+        yield f"accesses to memory were not looked at: {analysis.error}"
+        return
+    for number, what in (
+        (analysis.inverted, "two locks are taken in either order"),
+        (analysis.unordered, "nothing orders some accesses to memory"),
+    ):
+        if report.verdict == "same" and number:
+            yield f"{what} ({number:,}): rewind races shows which"
+    if analysis.incomplete:
+        yield "not all accesses to memory could be compared: rewind races says what was left out"
+
+
+def _explanation(report: Report, explanation: Explanation) -> Iterator[str]:
+    """What the deciding perturbation has put into another order, in a sentence."""
+    before, between, after = explanation.before, explanation.between, explanation.after
+    name = explanation.variable or f"memory at {explanation.address:#x}"
+    name = render.plain(name)
+    if before is not None:
+        said = (
+            f"thread {after.tid} read {name} {_at(before)} and {_did(after)} it {_at(after)};"
+            f" thread {between.tid} {_did(between)} it in between ({_at(between, '')})"
+        )
+    else:
+        said = (
+            f"thread {between.tid} {_did(between)} {name} {_at(between)}"
+            f" before thread {after.tid} {_did(after)} it {_at(after)}"
+        )
+    run = "" if report.tried[0].outcome.success else "in the passing run, "
+    yield f"  {run}{said}"
+
+
+def _did(access: Access) -> str:
+    return "wrote" if access.write else "read"
+
+
+def _at(access: Access, at: str = "at ") -> str:
+    """Where *access* was made, in the source if that is known."""
+    place = access.place
+    if place is not None and place.line and place.file:
+        return f"{at}{place.file.rpartition('/')[2]}:{place.line}"
+    return f"{at}{Position(access.step, access.offset)}"
+
+
 def _deciding(
     report: Report, failing: Side, passing: Side, hashes: Mapping[str, str]
 ) -> Iterator[str]:
@@ -100,6 +150,8 @@ def _deciding(
         f"  at {later}, one instruction later, it {'passes' if fails else 'fails'}; "
         f"until {position} both are the same run"
     )
+    if report.explanation is not None:
+        yield from _explanation(report, report.explanation)
     if len(failing.schedule) > 1 + len(report.schedule):
         yield "  with " + ", ".join(
             in_words(p) for p in failing.schedule if p.position not in (position, later)

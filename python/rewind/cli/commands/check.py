@@ -19,6 +19,7 @@ from rewind.cli.recording import Options, Recording
 from rewind.cli.runs import Run
 from rewind.formats.schedule import Position, ordered
 from rewind.search import text
+from rewind.search.generate import STRATEGIES
 from rewind.search.report import Report, Side, limit_of, plain
 
 SCHEDULES_MAX = 100_000
@@ -32,6 +33,7 @@ class Bounds:
     first: int | None = None
     every: bool = False
     ignore_outputs: bool = False
+    strategy: str | None = None
     shards: int | None = None
     seconds: float | None = None
 
@@ -42,6 +44,7 @@ class Bounds:
             "from": self.first,
             "all": self.every or None,
             "ignoreOutputs": self.ignore_outputs or None,
+            "strategy": self.strategy,
             "shards": self.shards,
         }
         if self.seconds is not None:
@@ -64,6 +67,11 @@ class Bounds:
 )
 @click.option(
     "--from", "first", type=params.PositionType(), metavar="STEP", help="Perturb from there on."
+)
+@click.option(
+    "--strategy",
+    type=click.Choice(list(STRATEGIES)),
+    help="What schedules are made of; directed by default: conflicting accesses first.",
 )
 @click.option(
     "--ignore-outputs", is_flag=True, help="An outcome is how the job ends, whatever it made."
@@ -89,6 +97,7 @@ def command(
     every: bool,
     base: Run | None,
     first: Position | None,
+    strategy: str | None,
     ignore_outputs: bool,
     jobs: int | None,
     shards: int | None,
@@ -128,6 +137,7 @@ def command(
         first=None if first is None else first.step,
         every=every,
         ignore_outputs=ignore_outputs,
+        strategy=strategy,
         shards=shards,
         seconds=None if limit is None else limit / 1e9,
     )

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Container, Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 import attrs
 import click
@@ -20,7 +20,7 @@ from rewind.cli.stopped import Opened, opened
 from rewind.formats.schedule import Position
 from rewind.formats.trace import TraceReader
 from rewind.inspect import InspectError
-from rewind.inspect.answers import Frame, Task
+from rewind.inspect.answers import Frame, Task, place
 from rewind.replay.races import CLASSES, Found, Pair, Side, changes, find_races, is_told
 from rewind.replay.timeline import Replayed
 
@@ -30,6 +30,7 @@ SHOWN = 20
 """Pairs that are shown if not all are wanted."""
 
 _SAID = {
+    "inverted": "can wait for one another",
     "unordered": "nothing orders",
     "atomics": "only atomic accesses have ordered",
     "locked": "a lock keeps apart",
@@ -63,7 +64,7 @@ def command(run: Run, everything: bool, pid: int | None, stacks: bool, as_json: 
         pairs = [
             pair
             for pair in found.pairs
-            if (pid is None or pid in _pids(found, pair)) and not _is_half(pair)
+            if (pid is None or pid in _pids(found, pair)) and not pair.is_half
         ]
         answer = _Answer(run, found, pairs)
         looker = _Looker(around, outside, found, whole=stacks or as_json)
@@ -79,17 +80,18 @@ def _pids(found: Found, pair: Pair) -> set[int | None]:
     return {found.processes.get(side.pid) for side in (pair.a, pair.b)}
 
 
-def _is_half(pair: Pair) -> bool:
-    """Whether it is by the read of an instruction that writes, too: that one's write has it all."""
-    return any(side.update and not side.write for side in (pair.a, pair.b))
-
-
 @attrs.frozen
 class _Where:
     """Where an instruction is that accesses memory."""
 
-    frames: Sequence[Frame]
+    here: Frame | None
     stack: Stack | None
+
+    @classmethod
+    def of(cls, stack: Stack, *, caller: bool, whole: bool) -> Self:
+        """Where the innermost frame of *stack* is, or the *caller* of libraries."""
+        here = place(stack.frames) if caller else next(iter(stack.frames), None)
+        return cls(here, stack if whole else None)
 
     def is_program(self, lined: Container[str | None]) -> bool:
         """Whether it is the program's own, as far as can be told.
@@ -98,12 +100,12 @@ class _Where:
 
         :param lined: the files of whose code there are lines.
         """
-        here = self.frames[0] if self.frames else None
+        here = self.here
         return here is None or (here.own and (here.line is not None or here.module not in lined))
 
     @property
     def title(self) -> str:
-        return title(self.frames[0]) if self.frames else "?"
+        return title(self.here) if self.here else "?"
 
 
 @attrs.frozen
@@ -119,6 +121,8 @@ class _Access:
     def does(self) -> str:
         """``reads``, ``writes``, …"""
         side = self.side
+        if side.unmap:
+            return "unmaps it"
         word = "writes" if side.write else "reads"
         if side.update:
             word = "reads and writes at once"
@@ -134,6 +138,7 @@ class _Access:
             "pc": self.side.pc,
             "write": self.side.write,
             "size": self.side.size,
+            "unmap": self.side.unmap,
             "atomic": self.side.locked,
             "update": self.side.update,
             "stack": None if self.where.stack is None else self.where.stack.to_data(),
@@ -147,6 +152,9 @@ class _Shown:
     kind: str
     address: int
     variable: str | None
+    other: int
+    """The other lock of an inverted pair."""
+    other_variable: str | None
     times: int
     a: _Access
     b: _Access
@@ -156,8 +164,8 @@ class _Shown:
         """What tells it from others."""
         sides = ((side.where.title, side.side.write, side.side.locked) for side in (self.a, self.b))
         # The elements of an array are one.
-        name = self.variable
-        return (self.kind, self.a.pid, self.b.pid, name, *sides)
+        names = (self.variable, self.other_variable)
+        return (self.kind, self.a.pid, self.b.pid, *names, *sides)
 
     def to_data(self) -> dict[str, Any]:
         """It for a program."""
@@ -165,6 +173,8 @@ class _Shown:
             "kind": self.kind,
             "variable": self.variable,
             "address": self.address,
+            "other": None if not self.other else self.other,
+            "other_variable": self.other_variable,
             "count": self.times,
             "a": self.a.to_data(),
             "b": self.b.to_data(),
@@ -192,13 +202,15 @@ class _Looker:
         """*pair*, with its places."""
         a = self._access(pair.a, pair)
         b = self._access(pair.b, pair)
-        name = self._names.get((pair.b.pid, pair.address))
-        return _Shown(pair.kind, pair.address, name, pair.count, a, b)
+        name, other = (self._names.get((pair.b.pid, at)) for at in (pair.address, pair.other))
+        return _Shown(pair.kind, pair.address, name, pair.other, other, pair.count, a, b)
 
     def _access(self, side: Side, pair: Pair) -> _Access:
         timeline = self._around.timeline
         # Where it is is the same each time, but not from where it was called.
-        key = (side.pid, side.time if self._whole else side.pc)
+        # (What takes a lock, or frees, is a function of a library: its caller is what matters.)
+        caller = bool(pair.other or side.unmap)
+        key = (side.pid, side.time if self._whole or caller else side.pc)
         name = (side.pid, pair.address)
         if (
             key not in self._places
@@ -209,17 +221,18 @@ class _Looker:
             with timeline.machine(side.time) as machine:
                 self._around.look_at(machine, self._outside.directories)
                 task = self._task(side)
-                where = _Where((), None)
+                where = _Where(None, None)
                 if task is not None:
                     # What ends or is about to become another program has neither.
                     with contextlib.suppress(InspectError):
                         stack = stack_of(inspector, task, self._outside, 0, whole=True)
-                        where = _Where(stack.frames, stack if self._whole else None)
+                        where = _Where.of(stack, caller=caller, whole=self._whole)
                         self.lined |= {frame.module for frame in stack.frames if frame.line}
-                    if self._names.get(name) is None:
-                        self._names[name] = None
-                        with contextlib.suppress(InspectError):
-                            self._names[name] = inspector.reached(task.tid, pair.address)
+                    for at in (pair.address, pair.other) if pair.other else (pair.address,):
+                        if self._names.get((side.pid, at)) is None:
+                            self._names[side.pid, at] = None
+                            with contextlib.suppress(InspectError):
+                                self._names[side.pid, at] = inspector.reached(task.tid, at)
             self._places[key] = where
         return _Access(
             side,
@@ -267,7 +280,7 @@ class _Answer:
             return everything or all(side.where.is_program(looker.lined) for side in (one.a, one.b))
 
         for pair in self._pairs:
-            if not everything and pair.kind not in ("unordered", "atomics"):
+            if not everything and pair.kind in ("locked", "ordered"):
                 self._others[pair.kind] += 1
                 continue
             if not everything and sum(map(is_shown, groups.values())) >= SHOWN:
@@ -294,12 +307,24 @@ class _Answer:
         self._warn()
 
     def _say_pair(self, one: _Shown, stacks: bool) -> None:
-        name = plain(one.variable) if one.variable else "memory"
         times = "" if one.times == 1 else f", {one.times:,} times"
-        say(f"{one.kind}: {name} at {one.address:#x}{times}")
-        for access in (one.a, one.b):
+        if one.other:
+            locks = [
+                f"{plain(name) if name else 'a lock'} at {address:#x}"
+                for name, address in (
+                    (one.other_variable, one.other),
+                    (one.variable, one.address),
+                )
+            ]
+            say(f"{one.kind}: {' and '.join(locks)}{times}")
+            does = ["has the second and takes the first", "has the first and takes the second"]
+        else:
+            name = plain(one.variable) if one.variable else "memory"
+            say(f"{one.kind}: {name} at {one.address:#x}{times}")
+            does = [one.a.does(), one.b.does()]
+        for access, what in zip((one.a, one.b), does, strict=True):
             who = render.task(access.pid, access.tid) if access.tid else "a thread"
-            say(f"  {access.at}  {who} {access.does()}, in {access.where.title}")
+            say(f"  {access.at}  {who} {what}, in {access.where.title}")
             if stacks and access.where.stack is not None:
                 say_stack(access.where.stack)
 
