@@ -83,11 +83,11 @@ class Plugin:
     def pair(self, kind: int, count: int, time: int) -> None:
         """Find a pair, which is by a read and a locked instruction that does both."""
         (number,) = self.read("pairs", "<Q")
-        side = "qQIIII"
+        side = "qqQIIII"
         data = (
             *(0x4000 + number, 0, count, kind, 0),
-            *(time, 0x1000, 50, 51, 0, 8),
-            *(time + 1, 0x1004, 50, 52, 7, 4),
+            *(time, 0, 0x1000, 50, 51, 0, 8),
+            *(time + 1, time - 5, 0x1004, 50, 52, 7, 4),
         )
         size = ctypes.sizeof(races._Pair)
         self.write("pair", f"<QQQII{side}{side}", *data, more=number * size)
@@ -112,7 +112,7 @@ def test_the_layout_is_the_plugins() -> None:
     assert offsets["since"] == 440
     assert offsets["taken"] == 448
     assert offsets["process"] == 512
-    assert ctypes.sizeof(races._Pair) == 96
+    assert ctypes.sizeof(races._Pair) == 112
 
 
 def test_the_plugin_knows_the_kernel(analyser: Analyser) -> None:
@@ -159,7 +159,7 @@ def test_pairs_that_nothing_orders_come_first(analyser: Analyser) -> None:
     ]
     assert found.lost_words == 2
     a = Side(1000, 0x1000, 50, 51, write=False, locked=False, update=False, size=8)
-    b = Side(1001, 0x1004, 50, 52, write=True, locked=True, update=True, size=4)
+    b = Side(1001, 0x1004, 50, 52, write=True, locked=True, update=True, size=4, entered=995)
     assert found.pairs[1] == Pair("unordered", 0x4001, 0, 1, a, b)
 
 

@@ -46,7 +46,7 @@
 QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 
 #define CONTROL_MAGIC   "rwraces"
-#define CONTROL_VERSION 3
+#define CONTROL_VERSION 4
 
 #define THREADS         256     /* at a time */
 #define PROCESSES       256
@@ -113,6 +113,7 @@ typedef struct {
 
 typedef struct {
     int64_t time;               /* before the instruction */
+    int64_t locked;             /* when it took the lock that it had; or 0 */
     uint64_t pc;
     uint32_t pid, tid;          /* the kernel's own numbers */
     uint32_t flags, size;
@@ -165,8 +166,8 @@ typedef struct {
 /* As python/rewind/replay/races.py has it. */
 G_STATIC_ASSERT(sizeof(Range) == 24);
 G_STATIC_ASSERT(sizeof(Channel) == 32);
-G_STATIC_ASSERT(sizeof(Side) == 32);
-G_STATIC_ASSERT(sizeof(Pair) == 96);
+G_STATIC_ASSERT(sizeof(Side) == 40);
+G_STATIC_ASSERT(sizeof(Pair) == 112);
 G_STATIC_ASSERT(offsetof(Control, generation) == 416);
 
 static Control *control;
@@ -186,6 +187,7 @@ typedef struct {
     uint32_t section;
     bool nested;                /* there is a Nesting of it */
     uint64_t address;           /* virtual */
+    int64_t time;
     uint64_t before, change;
 } Held;
 
@@ -214,11 +216,12 @@ typedef struct {
     uint32_t pid;
     uint32_t strong, weak, heap;
     uint32_t atom[NOTED], section[NOTED];
+    uint32_t had;               /* for how long it has had the last lock */
     uint16_t slot, process;
     uint8_t mask, flags, sync, size;
 } Record;
 
-G_STATIC_ASSERT(sizeof(Record) == 64);
+G_STATIC_ASSERT(sizeof(Record) == 72);
 
 /* A lock was taken by a thread that had another one: the first time, or the
  * first that it gave both back. */
@@ -866,7 +869,7 @@ static void change_atom(Thread *me, Atom *atom, uint64_t address,
     }
     taken = (Held) {
         .atom = atom, .section = begin_section(), .address = address,
-        .before = before, .change = change,
+        .time = time, .before = before, .change = change,
     };
     nest(me, &taken, pc, time);
     me->held[me->held_count++] = taken;
@@ -1024,6 +1027,7 @@ static Side side_of(const Record *record)
 {
     return (Side) {
         .time = record->time, .pc = record->pc,
+        .locked = record->atom[0] ? record->time - record->had : 0,
         .pid = g_array_index(process_numbers, uint32_t, record->process),
         .tid = record->pid, .flags = record->flags, .size = record->size,
     };
@@ -1099,6 +1103,11 @@ static void note_locks(Record *x)
 {
     uint32_t i;
 
+    if (current->held_count) {
+        int64_t had = x->time - current->held[current->held_count - 1].time;
+
+        x->had = MIN(had, UINT32_MAX);
+    }
     for (i = 0; i < NOTED && i < current->held_count; i++) {
         const Held *held = &current->held[current->held_count - 1 - i];
 
@@ -1146,6 +1155,7 @@ static inline bool renew_record(Page *page, uint64_t address, uint64_t pc,
     same->sync = sync;
     if (me->held_count || same->atom[0]) {
         memset(same->atom, 0, sizeof(same->atom));
+        same->had = 0;
         note_locks(same);
     }
     return true;

@@ -36,7 +36,7 @@ from rewind.machine import MachineError
 from rewind.replay.control import PluginControl
 from rewind.replay.timeline import Replayed, Timeline
 
-VERSION = 3
+VERSION = 4
 """Of the control file."""
 PROCESSES_MAX = 256
 RANGES_MAX = 4096
@@ -83,6 +83,8 @@ class Side:
     size: int
     unmap: bool = False
     """Whether the memory is unmapped: that is a write, of all of it."""
+    entered: int = 0
+    """When it took the last lock that it had then; 0 if it had none."""
 
 
 @attrs.frozen
@@ -259,7 +261,7 @@ class _Channel(ctypes.LittleEndianStructure):
 
 class _Side(ctypes.LittleEndianStructure):
     _fields_ = (
-        ("time", ctypes.c_int64),
+        *((name, ctypes.c_int64) for name in ("time", "locked")),
         ("pc", ctypes.c_uint64),
         *((name, ctypes.c_uint32) for name in ("pid", "tid", "flags", "size")),
     )
@@ -409,6 +411,7 @@ def _side(side: Any) -> Side:
         update=bool(flags & _UPDATE),
         size=side.size,
         unmap=bool(flags & _UNMAP),
+        entered=side.locked,
     )
 
 

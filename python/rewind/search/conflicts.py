@@ -94,8 +94,8 @@ class Conflicts:
     ) -> Explanation | None:
         """What the perturbation at *last* has put into another order.
 
-        It is one of *schedule*, which gave *run*. It has if the instruction that *thread* was kept from accesses memory that another thread
-        has accessed meanwhile.
+        It is one of *schedule*, which gave *run*. It has done so if the instruction that *thread*
+        was kept from accesses memory that another thread has accessed meanwhile.
 
         :raises MachineError: if a machine fails.
         """
@@ -204,7 +204,11 @@ def candidates(found: Found, tape: Tape) -> Candidates:
                 seen.add(position)
                 yield position
 
-    return Candidates(*(tuple(positions(kind)) for kind in ("inverted", "unordered", "atomics")))
+    return Candidates(
+        tuple(positions("inverted")),
+        tuple(positions("unordered")),
+        (*positions("atomics"), *positions("locked")),
+    )
 
 
 def analysis(found: Found) -> Analysis:
@@ -236,22 +240,26 @@ def _times(pairs: Sequence[Pair]) -> Iterator[int]:
 def _of_word(pairs: Sequence[Pair]) -> list[int]:
     """When to stall for the *pairs* of a word, the likeliest first.
 
-    That is before a thread writes what depends on what it has read (others' writes in between are
-    lost), or after it has read something that it will act on; then before the first of the two,
-    whatever it is; then the same for the later one, which matters only if more is to come.
+    That is before it takes the lock that it has, unless the other thread did without; before a
+    thread writes what depends on what it has read (others' writes in between are lost), or after it
+    has read something that it will act on; then before the first of the two, whatever it is. Then
+    the same for the later one, which matters only if more is to come.
     """
     readers = {side.tid for pair in pairs for side in (pair.a, pair.b) if not side.write}
     ranked: list[tuple[int, int]] = []
     for pair in pairs:
-        for late, side in ((0, pair.a), (4, pair.b)):
+        for late, side in ((0, pair.a), (10, pair.b)):
+            if side.entered and pair.kind != "unordered":
+                # With the lock held nobody would get far.
+                ranked.append((late, side.entered))
             if side.write and (side.tid in readers or side.update):
-                ranked.append((late, side.time))
+                ranked.append((late + 1, side.time))
             elif side.write:
-                ranked.append((late + 2, side.time))
+                ranked.append((late + 3, side.time))
             else:
                 # After its instruction.
-                ranked.append((late + 1, side.time + 1))
-                ranked.append((late + 3, side.time))
+                ranked.append((late + 2, side.time + 1))
+                ranked.append((late + 4, side.time))
     ranked.sort()
     return list(dict.fromkeys(time for _, time in ranked))
 

@@ -46,7 +46,7 @@ class Candidates:
     unordered: tuple[Position, ...] = ()
     """Of pairs that nothing orders."""
     atomics: tuple[Position, ...] = ()
-    """Of pairs that only atomic accesses have ordered."""
+    """Of pairs that only atomic accesses have ordered; then of those that a lock keeps apart."""
 
     def usable(self, first: int, taken: Container[int]) -> "Candidates":
         """Those from step *first* on, and not in one of the steps that are *taken*."""
