@@ -126,6 +126,8 @@ in
 
   early = program "early";
 
+  counted = program "counted";
+
   deadlock = program "deadlock";
 
   writers = program "writers";

@@ -135,6 +135,45 @@ def test_a_named_position(session: Session, lost: Fork) -> None:
     assert places[0] == places[1]
 
 
+def test_what_counts_of_a_task(session: Session) -> None:
+    """A signal's handler, a child of vfork, and a thread that takes its process's first number."""
+    run = session.recorded(session.job("counted")).hash
+    records = events(session, run)
+
+    def step(kind: str, **fields: object) -> int:
+        return next(r["step"] for r in records if r["type"] == kind and fields.items() <= r.items())
+
+    def calls(tid: int, last: int, first: int = 0) -> int:
+        return sum(
+            r["type"] == "enter" and r["tid"] == tid and first <= r["step"] <= last for r in records
+        )
+
+    handler = step("delivered", signal=10)
+    returns = step("enter", call="rt_sigreturn")
+    child, thread = (r for r in records if r["type"] == "fork")
+    ends = step("end", tid=child["child_tid"])
+    becomes = max(r["step"] for r in records if r["type"] == "exec")
+    opens = next(r for r in reversed(records) if r["type"] == "enter" and r["call"] == "openat")
+    in_program = calls(thread["child_tid"], becomes) + calls(1, opens["step"], becomes)
+    for named, low, high in (
+        (f"1:{calls(1, handler)}+9", handler, returns),
+        # It has the CPU before its parent has again, and makes one call.
+        ("2:0+2", child["step"], ends),
+        (f"3:{in_program}+1", opens["step"], len(records)),
+    ):
+        came = []
+        traces = []
+        for at in (named, None):
+            answer = session.rewind("fork", run, at or came[0], "--stall", "1ms", "--json")
+            shown = session.rewind("show", answer.json["hash"], "--json").json
+            came += shown["came"]
+            traces.append(Path(shown["path"], "trace").read_bytes())
+        assert came[0] == came[1], named
+        assert traces[0] == traces[1], named
+        assert low <= int(came[0].split("+")[0]) < high, named
+        assert good(session.rewind("where", run, named, "--json")).json["position"] == came[0]
+
+
 def test_a_named_position_that_never_comes_is_told(session: Session, bank: Recorded) -> None:
     answer = good(session.rewind("fork", bank.hash, "1:3+99999999", "--stall", "3ms"))
     never = "1 of 1 perturbation never came: a stall of 3 ms at 1:3+99999999"
