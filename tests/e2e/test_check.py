@@ -357,15 +357,20 @@ def test_from_past_the_end(session: Session) -> None:
     refused(session, session.job("bare"), "--from", "3+4", says="not from 3+4")
 
 
-def test_around_a_run(session: Session) -> None:
-    """Its perturbation is part of all runs of the search."""
+@pytest.mark.parametrize("named", [False, True])
+def test_around_a_run(session: Session, named: bool) -> None:
+    """Its perturbation is part of all runs of the search, at a step or named by the builder."""
     run = session.recorded(session.job("lines"), "--seed", "around").hash
     records = events(session, run)
     step = next(one["step"] for one in records if one["type"] == "fork")
-    fork = session.rewind("fork", run, str(step), "--stall", "10us", "--json").json
+    at = str(step)
+    if named:
+        calls = [one for one in records if one["type"] == "enter" and one["tid"] == 1]
+        at = f"1:{sum(one['step'] < step for one in calls)}"
+    fork = session.rewind("fork", run, at, "--stall", "10us", "--json").json
     words = ("--run", fork["hash"], "--schedules", "16", "--from", str(step + 1))
     found = check(session, *words, status=1)
-    mine = {"at": str(step), "stall": 10_000}
+    mine = {"at": at, "stall": 10_000}
     assert found.data["schedule"] == [mine]
     assert found.data["seed"] == "around"
     assert found.data["hashes"]["0"] == fork["hash"]

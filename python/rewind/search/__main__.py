@@ -105,7 +105,7 @@ def summary(request: SearchRequest, found: Found) -> report.Report:
         ):
             name = "failing" if ended is found.failing else "passing"
             sides[name] = report.Side(
-                schedule=tuple(sorted((*fixed, *perturbations))),
+                schedule=schedule.ordered((*fixed, *perturbations)),
                 time_limit=report.limit_of(
                     ended.outcome, ended.guest_time, run.time_limit, found.limit
                 ),
