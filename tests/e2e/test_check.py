@@ -103,7 +103,11 @@ def sides(session: Session, found: Found) -> None:
     step, offset = found.position
     baseline_fails = found.data["tried"][0]["outcome"] != {"kind": "exited", "value": 0}
     places = (f"{step}+{offset}" if offset else str(step), f"{step}+{offset + 1}")
-    at = {side: found.data[side]["schedule"][-1]["at"] for side in records}
+    # Those at named positions come after all that are at steps.
+    at = {
+        side: [p["at"] for p in found.data[side]["schedule"] if ":" not in p["at"]][-1]
+        for side in records
+    }
     first, second = ("passing", "failing") if baseline_fails else ("failing", "passing")
     assert (at[first], at[second]) == places
     # They are one run until there; and then the first one is perturbed.
