@@ -165,9 +165,10 @@ def main() -> None:
         path.with_suffix(".new").rename(path.with_suffix(".pid"))
         time.sleep(3600)
     if "end" in scenario:
-        # Each perturbation came at step 2, and at its offset.
+        # Each perturbation came at step 2, and at its offset, if the run gets there.
         lines = Path(device["schedule"]).read_text().splitlines() if "schedule" in device else []
-        came = b"".join(struct.pack("<QQ", 2, int(line.split()[1])) for line in lines)
+        at = 2 if steps > 2 else 2**64 - 1
+        came = b"".join(struct.pack("<QQ", at, int(line.split()[1])) for line in lines)
         if came:
             os.write(trace, FRAME.pack(b"RWFR", len(came), 0, 2, steps, 5000) + came)
         end = END.pack(scenario["end"], 0, steps, 5000, 500)

@@ -59,6 +59,8 @@ def test_came() -> None:
     assert attrs.evolve(MANIFEST, steps=3237).arrivals == (None,)
     with pytest.raises(FormatError, match="came is not what it should be"):
         attrs.evolve(manifest, came=(at,))
+    with pytest.raises(FormatError, match="came is not what it should be"):
+        attrs.evolve(manifest, came=(None, Position(4321)))
 
 
 def test_properties() -> None:

@@ -203,6 +203,9 @@ def test_outcomes(lab: Lab, scenario: Scenario, outcome: str) -> None:
     status, _, stderr = lab.run()
     assert status == 0
     assert f"rewind: {outcome} after 0 steps" in stderr
+    never = "rewind: 1 of 1 perturbation never came: a stall of 1 us at 2+7\n"
+    assert never in stderr
+    assert lab.manifest().came == (None,)
     manifest = lab.manifest()
     assert str(manifest.outcome) == outcome
     assert not manifest.outputs

@@ -1,7 +1,7 @@
 """The keyframes of a run, with machines that are stand-ins."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, cast
 
@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewind.formats.schedule import Came, Perturbation, Position, Schedule
+import traces
+from rewind.formats.schedule import (
+    Came,
+    Named,
+    NamedPerturbation,
+    Perturbation,
+    Position,
+    Schedule,
+)
 from rewind.formats.trace import Frame
 from rewind.recorder.request import RunRequest
 from rewind.search import keyframes as module
@@ -43,8 +51,8 @@ class Times:
     def times(self) -> list[int]:
         return [STEP * step for step in range(STEPS)]
 
-    def frames(self) -> tuple[Frame, ...]:
-        return ()
+    def frames(self) -> Sequence[Frame]:
+        return traces.frames([traces.enter(1, 39) for _ in range(STEPS)])
 
     steps = STEPS
 
@@ -125,6 +133,17 @@ def before(keyframes: Keyframes, step: int) -> int | None:
 
 
 # --- which one
+
+
+def test_where_a_schedule_begins(kept: tuple[Keyframes, list[Taken]]) -> None:
+    """At the earliest of its steps and calls; what can't come begins nowhere."""
+    keyframes, _ = kept
+    named, never = (NamedPerturbation(Named(1, call, 5), "reschedule") for call in (412, 1001))
+    step = Perturbation(500, 0, "reschedule")
+    assert keyframes.first((step,)) == 500
+    assert keyframes.first((step, named)) == 411
+    assert keyframes.first((step, never)) == 500
+    assert keyframes.first((never,)) == STEPS
 
 
 @pytest.mark.parametrize(

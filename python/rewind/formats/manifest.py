@@ -106,7 +106,10 @@ class Manifest:
     """Where the schedule's perturbations came; None if the recorder was one that did not say."""
 
     def __attrs_post_init__(self) -> None:
-        if self.came is not None and len(self.came) != len(self.schedule):
+        if self.came is not None and (
+            len(self.came) != len(self.schedule)
+            or any(at is not None and at.step >= self.steps for at in self.came)
+        ):
             raise FormatError("the manifest is damaged: came is not what it should be")
 
     @property

@@ -56,7 +56,7 @@ class Keyframes:
         self.tape = Tape()
         """The run."""
         self._times: Sequence[int] = ()
-        self._calls = Calls()
+        self._calls: Calls | None = None
         self.known: Mapping[NamedPerturbation, Position | None] = {}
         """Where what of the run's schedule came that is at named positions."""
         self.starts: Sequence[int] = ()
@@ -67,7 +67,7 @@ class Keyframes:
         self._request = request
         self.tape = run.tape
         self._times = run.tape.times()
-        self._calls = Calls.of(run.tape.frames())
+        self._calls = None
         self.known = {
             one: at
             for one, at in zip(run.schedule, run.came, strict=True)
@@ -79,7 +79,9 @@ class Keyframes:
 
         So `before` it is a keyframe to begin with. What can't come is taken for the run's end.
         """
-        found = self._calls.first(schedule)
+        if self._calls is None and any(isinstance(one, NamedPerturbation) for one in schedule):
+            self._calls = Calls.of(self.tape.frames())
+        found = (self._calls or Calls()).first(schedule)
         return self.tape.steps if found is None else found
 
     def add(self, keyframe: Keyframe) -> None:
