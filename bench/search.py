@@ -52,6 +52,11 @@ class Check:
         """The numbers of the schedules with another outcome."""
         return [entry["number"] for entry in self.report["tried"] if entry["changed"]]
 
+    @property
+    def tried(self) -> int:
+        """How many schedules there were, the empty one left out."""
+        return sum(entry["number"] > 0 for entry in self.report["tried"])
+
 
 def check(example: str, *options: str) -> Check:
     """``rewind check`` of *example*, of which no search was made yet.
@@ -162,7 +167,7 @@ class Example:
             twins.append(check(f"{name}-fixed", *chosen))
         twin = Twin(
             changed=sum(len(one.failed) for one in twins),
-            tried=sum(len(one.report["tried"]) for one in twins),
+            tried=sum(one.tried for one in twins),
             pairs=_unordered(f"{name}-fixed", options),
         )
         return cls(name, checks, twin)
@@ -173,7 +178,7 @@ class Example:
         found = [
             f"{one.failed[0]}, {seconds(one.wall)}"
             if one.failed
-            else f"none of {len(one.report['tried'])}, {seconds(one.wall)}"
+            else f"none of {one.tried}, {seconds(one.wall)}"
             for one in self.checks.values()
         ]
         return [f"`{self.name}`", *found, str(self.twin), str(self.twin.pairs)]

@@ -655,7 +655,8 @@ def _member(kind: Any, offset: int) -> tuple[str, int]:
 def _reach(frame: Any, address: int) -> str | None:
     """How what is at *address* can be named by the local variables of *frame*, nearest first."""
     todo: list[tuple[str, Any]] = []
-    for name in frame.locals():
+    # What a macro, as those of <stdatomic.h>, has made for itself has other names, too.
+    for name in sorted(frame.locals(), key=lambda name: name.startswith("__")):
         # drgn raises Exception itself, for what was optimised away or has no type.
         with contextlib.suppress(Exception):
             todo.append((name, frame[name]))
