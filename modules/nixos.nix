@@ -6,6 +6,7 @@
 {
   config,
   lib,
+  options,
   pkgs,
   ...
 }:
@@ -24,6 +25,9 @@ let
   settingsFile = format.generate "rewind-hook.json" hook.settings;
 
   system = pkgs.stdenv.hostPlatform.system;
+
+  # A NixOS that does not have it refuses to be told anything of it, on or off.
+  hasServer = options.services ? nixseparatedebuginfod2;
 
   # Where the hook and `rewind hook` look for it.
   settingsPath = "rewind/hook.json";
@@ -175,7 +179,17 @@ in
       (mkIf (program.debuginfod.servers != [ ]) {
         environment.debuginfodServers = program.debuginfod.servers;
       })
-      (mkIf (program.debuginfod.servers == [ ]) { services.nixseparatedebuginfod2.enable = true; })
+      (mkIf (program.debuginfod.servers == [ ]) (
+        lib.optionalAttrs hasServer { services.nixseparatedebuginfod2.enable = true; }
+      ))
+      {
+        assertions = [
+          {
+            assertion = hasServer || program.debuginfod.servers != [ ];
+            message = "This NixOS has no nixseparatedebuginfod2: set programs.rewind.debuginfod.servers.";
+          }
+        ];
+      }
       (mkIf (program.debuginfod.timeout != null) {
         environment.variables.DEBUGINFOD_TIMEOUT = toString program.debuginfod.timeout;
       })

@@ -162,6 +162,14 @@ let
       servers = [ "https://debuginfod.example" ];
     };
   };
+  # An older NixOS.
+  ofOld =
+    settings:
+    (import ./nixos.nix {
+      inherit pkgs;
+      debuginfod = false;
+    } [ modules.nixos { programs.rewind.debuginfod = settings; } ]).config;
+  met = config: lib.all (one: one.assertion) config.assertions;
   hookWith = settings: (of { services.rewind.postBuildHook.settings = settings; }).services.rewind;
 in
 {
@@ -272,13 +280,21 @@ in
         }
         ${expect "servers" servers.environment.debuginfodServers [ "https://debuginfod.example" ]}
 
-        ${expect "assertions" (map (one: one.assertion) config.assertions) [ true ]}
-        ${expect "assertions without Nix" (map (one: one.assertion)
-          (of {
-            nix.enable = false;
-            services.rewind.postBuildHook.enable = true;
-          }).assertions
-        ) [ false ]}
+        ${expect "debuginfod off, on an older NixOS" (met (ofOld { })) true}
+        ${expect "debuginfod there" (met (ofOld { enable = true; })) false}
+        ${expect "debuginfod there, with servers" (met (ofOld {
+          enable = true;
+          servers = [ "https://debuginfod.example" ];
+        })) true}
+
+        ${expect "assertions" (map (one: one.assertion) config.assertions) [
+          true
+          true
+        ]}
+        ${expect "assertions without Nix" (met (of {
+          nix.enable = false;
+          services.rewind.postBuildHook.enable = true;
+        })) false}
         ${expect "wantedBy" unit.wantedBy [ "multi-user.target" ]}
         ${expect "after" unit.after [
           "nix-daemon.socket"

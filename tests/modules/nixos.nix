@@ -1,7 +1,12 @@
 # As much of NixOS as the module for it sets, with the types that NixOS has for it.
 #
 #     import ./nixos.nix { inherit pkgs; } MODULES   ->   { config, options, … }
-{ pkgs, ... }:
+{
+  pkgs,
+  # whether it is one that has nixseparatedebuginfod2
+  debuginfod ? true,
+  ...
+}:
 
 modules:
 let
@@ -101,7 +106,9 @@ lib.evalModules {
             default = { };
           };
         };
-        services.nixseparatedebuginfod2.enable = lib.mkEnableOption "nixseparatedebuginfod2";
+        services = lib.optionalAttrs debuginfod {
+          nixseparatedebuginfod2.enable = lib.mkEnableOption "nixseparatedebuginfod2";
+        };
         systemd = {
           services = mkOption {
             type = types.attrsOf (types.submodule service);
