@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rewind.formats import schedule as schedules
-from rewind.formats.schedule import Perturbation, Position, Schedule
+from rewind.formats.schedule import Named, Perturbation, Position, Schedule
 from rewind.search import generate
 from rewind.search.generate import (
     LENGTHS,
@@ -26,6 +26,7 @@ from rewind.search.generate import (
     Known,
     chance,
     directed,
+    pct,
     windows,
 )
 from rewind.search.positions import OWN, THREADS, THREADS_FACTOR, Stretch
@@ -183,7 +184,12 @@ def test_where_the_time_is() -> None:
 
 
 def test_strategies() -> None:
-    assert {"directed": directed, "windows": windows, "chance": chance} == STRATEGIES
+    assert {
+        "directed": directed,
+        "windows": windows,
+        "pct": pct,
+        "chance": chance,
+    } == STRATEGIES
 
 
 def after(step: int, weight: float = 1.0, name: str = "x", call: bool = True) -> Stretch:
@@ -242,7 +248,8 @@ def test_directed_begins_with_what_nothing_orders() -> None:
     unordered = (Position(5, 1), Position(6), Position(7, 3))
     known = Known(stretches, DIGEST, lambda: Candidates((), unordered, (Position(8),)))
     found = list(islice(directed(known), 40))
-    others = list(islice(windows(known), 32))
+    likely = [schedule for schedule in islice(windows(known), 0, 32, 2)]
+    drawn = take(stretches, 20)
 
     def stall(position: Position, length: int) -> Schedule:
         return (Perturbation(position.step, position.offset, "stall", length),)
@@ -252,17 +259,38 @@ def test_directed_begins_with_what_nothing_orders() -> None:
         stall(unordered[0], long),
         stall(unordered[1], long),
         stall(Position(8), long),
-        others[0],
+        likely[0],
+        drawn[0],
         stall(unordered[2], long),
         stall(unordered[0], short),
         stall(Position(8), short),
-        others[1],
     ]
-    assert found[8:10] == [stall(unordered[1], short), stall(unordered[2], short)]
-    assert found[10:] == others[2:32]
+    assert found[8:10] == [likely[1], drawn[1]]
+    assert found[10:12] == [stall(unordered[1], short), stall(unordered[2], short)]
+    assert found[12:20:2] == likely[2:6] and found[13:21:2] == drawn[2:6]
     assert len(set(found)) == len(found)
 
 
 def test_what_candidates_there_are_from_a_step_on() -> None:
     given = Candidates((Position(10),), (Position(5), Position(9)), (Position(8), Position(7)))
     assert given.usable(7, {9}) == Candidates((Position(10),), (), (Position(8), Position(7)))
+
+
+def test_two_candidates_together() -> None:
+    """Those that come first, and of two tasks: one task can't stall in two places."""
+    together = (Named(5, 1, 7), Named(6, 2), Named(5, 3), Named(7, 1))
+    found = list(generate._together(together))
+    assert [tuple(p.position for p in schedule) for schedule in found] == [
+        (Named(5, 1, 7), Named(6, 2)),
+        (Named(5, 3), Named(6, 2)),
+        (Named(5, 1, 7), Named(7, 1)),
+        (Named(6, 2), Named(7, 1)),
+        (Named(5, 3), Named(7, 1)),
+    ]
+    assert {(p.kind, p.ns) for schedule in found for p in schedule} == {("stall", LENGTHS[0])}
+
+
+def test_candidates_that_lead() -> None:
+    found = Candidates((Position(9),), (Position(5), Position(4)), (Position(8),))
+    assert found.leading(3) == (Position(9), Position(5), Position(8))
+    assert found.leading(9) == (Position(9), Position(5), Position(8), Position(4))

@@ -5,7 +5,7 @@ import struct
 import pytest
 
 import traces
-from rewind.formats.schedule import Position
+from rewind.formats.schedule import Named, Position
 from rewind.formats.trace import Record, decode
 from rewind.search.positions import (
     BUILDER,
@@ -84,8 +84,8 @@ def test_another_thread_could_run() -> None:
     """From the return to user mode to the next call, and not within one."""
     weight = BUILDER * THREADS_FACTOR
     assert stretches(*TWO, *call(1, WRITE), *BYE) == [
-        Stretch(4, 40, 10, 1, ("bank", THREADS), weight),
-        Stretch(6, 60, 10, 1, ("bank", THREADS), weight, after_call=True),
+        Stretch(4, 40, 10, 1, ("bank", THREADS), weight, named=Named(1, 1)),
+        Stretch(6, 60, 10, 1, ("bank", THREADS), weight, after_call=True, named=Named(1, 2)),
     ]
 
 

@@ -21,6 +21,7 @@ from rewind.search.report import (
     Analysis,
     Deciding,
     Explanation,
+    Odds,
     Place,
     Report,
     Side,
@@ -91,6 +92,7 @@ SAME = Report(
     deciding=None,
     analysis=None,
     explanation=None,
+    odds=(),
     failing=None,
     passing=None,
 )
@@ -148,6 +150,7 @@ REPORTS = any_of(
     tried=st.lists(any_of(Tried, **RUNS), min_size=1, max_size=3).map(tuple),
     deciding=st.none() | any_of(Deciding, place=PLACES),
     analysis=st.none() | any_of(Analysis, error=st.none() | TEXT),
+    odds=st.lists(any_of(Odds), max_size=2).map(tuple),
     explanation=st.none()
     | any_of(
         Explanation,
@@ -285,7 +288,7 @@ def test_other_versions(tmp_path: Path) -> None:
     ):
         Report.load(path)
     # The first one knew nothing of accesses to memory.
-    older = {name: data[name] for name in data if name not in ("analysis", "explanation")}
+    older = {name: data[name] for name in data if name not in ("analysis", "explanation", "odds")}
     path.write_bytes(cbor2.dumps(older | {"version": 1}))
     assert Report.load(path) == SAME
     path.write_bytes(cbor2.dumps(data | {"format": "rewind-manifest"}))

@@ -13,7 +13,7 @@ from rewind.formats.manifest import Outcome, Output
 from rewind.formats.schedule import Perturbation
 from rewind.formats.spans import span
 from rewind.search import text
-from rewind.search.report import Access, Analysis, Explanation, Place, Report, Waiting
+from rewind.search.report import Access, Analysis, Explanation, Odds, Place, Report, Waiting
 from test_search_report import DIFFERS, LATER, NAR, NO_PLACE, PLACE, SAME, STALL, side, tried
 from traces import detail, enter, execute, leave
 
@@ -366,6 +366,20 @@ def test_in_which_run_it_was(found: Path) -> None:
 def test_what_was_seen_of_accesses(analysis: Analysis, says: list[str]) -> None:
     report = attrs.evolve(SAME, analysis=analysis)
     assert verdict(report) == ["exited 0 under all 64 schedules", *says]
+
+
+def test_what_was_to_be_expected() -> None:
+    odds = tuple(
+        Odds(depth=depth, schedules=3, threads=2, points=10, length=100_000_000) for depth in (1, 2)
+    )
+    report = attrs.evolve(SAME, odds=odds)
+    said = " would have been found with probability at least "
+    assert verdict(report) == [
+        "exited 0 under all 64 schedules",
+        f"a bug of depth 1{said}87.50%: 3 schedules, 2 threads, 10 points",
+        f"a bug of depth 2{said}14.26%: 3 schedules, 2 threads, 10 points",
+        "  (if no thread runs longer than 100 ms at a time)",
+    ]
 
 
 def test_outputs_that_differ(found: Path) -> None:

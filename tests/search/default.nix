@@ -101,16 +101,26 @@ let
     bank.decides = "deposit \\(bank\\.c:";
     config-reload.decides = "save \\(config-reload\\.c:";
     counter.decides = "count \\(counter\\.c:";
+    etxtbsy.decides = "install_tool \\(etxtbsy\\.c:";
+    gate.decides = "gate_wait \\(gate\\.c:";
     jobs.decides = "/bash$";
     makefile = {
       decides = "/(bash|make|sed)$";
       options.cores = 2;
     };
+    once.decides = "make_table \\(once\\.c:";
     philosophers.decides = "dine \\(philosophers\\.c:";
     pidfile.decides = "write_pidfile \\(pidfile\\.c:";
     pool.decides = "work \\(pool\\.c:";
     queue.decides = "/python";
+    rare.decides = "count \\(rare\\.c:";
+    reaper.decides = "run \\(reaper\\.c:";
+    replace.decides = "publish \\(replace\\.c:";
+    replicas.decides = "rebuild \\(replicas\\.c:";
+    ring.decides = "send_message \\(ring\\.c:";
+    seqlock.decides = "look \\(seqlock\\.c:";
     sigpipe.decides = "/bash$";
+    stack.decides = "take \\(stack\\.c:";
     waiter.decides = "\\(waiter\\.c:";
   };
 in
@@ -119,5 +129,10 @@ in
     # Spread over derivations it is the same search.
     shards = shards "shards" bounds;
     shards-all = shards "shards-all" (bounds // { all = true; });
+    # Each looks at the memory that threads access, and comes to the same schedules.
+    shards-directed = shards "shards-directed" {
+      drv = examples.replicas;
+      schedules = 6;
+    };
   };
 }

@@ -71,6 +71,14 @@ class Standing:
         return cls(Position(step, offset), named, bool(user))
 
 
+def standing(monitor: Monitor) -> Standing | None:
+    """Where the machine of *monitor* stands, which is stopped; None if its device can't tell."""
+    device = {"path": f"/machine/peripheral/{qemu.DEVICE}"}
+    if all(entry["name"] != _STANDING for entry in monitor.execute("qom-list", device)):
+        return None
+    return Standing.parse(monitor.execute("qom-get", {**device, "property": _STANDING}))
+
+
 class Replayed:
     """A machine of a run that was started; it ends with the ``with`` that it is of."""
 
@@ -92,10 +100,7 @@ class Replayed:
 
     def standing(self) -> Standing | None:
         """Where it stands, which is stopped; None if its device is one that does not know."""
-        device = {"path": f"/machine/peripheral/{qemu.DEVICE}"}
-        if all(entry["name"] != _STANDING for entry in self.monitor.execute("qom-list", device)):
-            return None
-        return Standing.parse(self.monitor.execute("qom-get", {**device, "property": _STANDING}))
+        return standing(self.monitor)
 
     def state(self) -> bytes:
         """QEMU's state of it; it is stopped, and its memory no other machine's."""

@@ -146,6 +146,7 @@ def summary(request: SearchRequest, found: Found) -> report.Report:
         deciding=found.deciding,
         analysis=found.analysis,
         explanation=found.explanation,
+        odds=found.odds,
         failing=sides.get("failing"),
         passing=sides.get("passing"),
     )

@@ -11,12 +11,13 @@ import bisect
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rewind.formats.schedule import Position, Schedule
+from rewind.formats.schedule import Named, Position, Schedule
 from rewind.inspect import InspectError
 from rewind.inspect.answers import Task
 from rewind.machine import MachineError
 from rewind.recorder.request import RunRequest
 from rewind.replay.races import Analyser, Found, Pair, Side, Telling, changes, is_told
+from rewind.replay.timeline import standing
 from rewind.search import machines
 from rewind.search.generate import Candidates
 from rewind.search.keyframes import Keyframes
@@ -82,6 +83,41 @@ class Conflicts:
             if again.tape.digest() != run.tape.digest():
                 raise MachineError("the run was another one when its accesses were looked at")
             return telling.found()
+
+    def names(
+        self,
+        request: RunRequest,
+        schedule: Schedule,
+        positions: Sequence[Position],
+        keyframes: Keyframes,
+    ) -> tuple[Named, ...]:
+        """What *positions* are by their tasks, as far as they have the CPU there.
+
+        They are of the run that *keyframes* are of, which *schedule* gave.
+
+        :raises MachineError: if a machine fails.
+        """
+        found: dict[Position, Named] = {}
+        stops = sorted(positions)
+        if not stops:
+            return ()
+
+        def note(stopped: Stopped) -> bool:
+            place = standing(stopped.monitor)
+            if place is not None and place.named is not None and place.user:
+                found[place.position] = place.named
+            return len(found) < len(stops)
+
+        with keyframes.before(min(keyframes.first(schedule), stops[0].step)) as keyframe:
+            machines.run(
+                request,
+                schedule,
+                stops=stops,
+                keyframe=keyframe,
+                on_stop=note,
+                known=keyframes.known,
+            )
+        return tuple(found[at] for at in positions if at in found)
 
     def explain(
         self,
@@ -241,18 +277,25 @@ def _of_word(pairs: Sequence[Pair]) -> list[int]:
     """When to stall for the *pairs* of a word, the likeliest first.
 
     That is before it takes the lock that it has, unless the other thread did without; before a
-    thread writes what depends on what it has read (others' writes in between are lost), or after it
-    has read something that it will act on; then before the first of the two, whatever it is. Then
-    the same for the later one, which matters only if more is to come.
+    thread writes what depends on what it has read (others' writes in between are lost), or what it
+    has written before (what others are to see is not there yet), or after it has read something
+    that it will act on; then before the first of the two, whatever it is. Then the same for the
+    later one, which matters only if more is to come.
     """
     readers = {side.tid for pair in pairs for side in (pair.a, pair.b) if not side.write}
+    writes: dict[int, int] = {}
+    for pair in pairs:
+        for side in (pair.a, pair.b):
+            if side.write:
+                writes[side.tid] = min(side.time, writes.get(side.tid, side.time))
     ranked: list[tuple[int, int]] = []
     for pair in pairs:
         for late, side in ((0, pair.a), (10, pair.b)):
             if side.entered and pair.kind != "unordered":
                 # With the lock held nobody would get far.
                 ranked.append((late, side.entered))
-            if side.write and (side.tid in readers or side.update):
+            first = writes.get(side.tid, side.time)
+            if side.write and (side.tid in readers or side.update or first < side.time):
                 ranked.append((late + 1, side.time))
             elif side.write:
                 ranked.append((late + 3, side.time))

@@ -1,29 +1,31 @@
 """A search: the unperturbed run, schedules, and the position that decides (docs/search.md)."""
 
+import bisect
 import functools
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from itertools import count, islice
 
 import attrs
 
-from rewind.formats.schedule import Schedule, ordered
+from rewind.formats.schedule import Named, NamedPerturbation, Schedule, ordered
 from rewind.formats.trace import Frame, decode
 from rewind.inspect import InspectError
 from rewind.recorder.request import RunRequest
 from rewind.replay.races import RacesError
 from rewind.search import SearchError, machines
 from rewind.search.conflicts import Conflicts, analysis, candidates
-from rewind.search.generate import STRATEGIES, Candidates, Known
+from rewind.search.generate import STRATEGIES, TOGETHER, Candidates, Known
 from rewind.search.keyframes import Keyframes, stops
 from rewind.search.machines import Cancelled, Ended, Stopped
 from rewind.search.places import Places, Thread
 from rewind.search.positions import Positions, Stretch
 from rewind.search.reduce import Reduced, Reducer, Verdict
-from rewind.search.report import Analysis, Deciding, Explanation, Tried, Waiting
+from rewind.search.report import Analysis, Deciding, Explanation, Odds, Tried, Waiting
 
 TIME_FACTOR = 10
 """A schedule has so many times the guest time of the unperturbed run,"""
@@ -72,6 +74,7 @@ class Found:
     deciding: Deciding | None
     analysis: Analysis | None
     explanation: Explanation | None
+    odds: tuple[Odds, ...]
     waiting: tuple[Waiting, ...]
     """The threads that waited, if the run that failed did in a hang."""
 
@@ -116,15 +119,55 @@ def tried(number: int, schedule: Schedule, run: Ended, *, changed: bool) -> Trie
     )
 
 
+def odds(known: Known, schedules: Iterable[Schedule]) -> tuple[Odds, ...]:
+    """What PCT says of those of *schedules* that are its own."""
+    counts = Counter(known.depths[one] for one in schedules if one in known.depths)
+    return tuple(
+        Odds(
+            depth=depth,
+            schedules=number,
+            threads=len(known.plan.tasks),
+            points=len(known.plan.points),
+            length=known.plan.length,
+        )
+        for depth, number in sorted(counts.items())
+    )
+
+
+class Drawn:
+    """Schedules by number, from 1 on: made as they are asked for, each once, by any thread."""
+
+    def __init__(self, source: Iterator[Schedule]) -> None:
+        self._source = source
+        self._found: list[Schedule] = []
+        self._lock = threading.Lock()
+
+    def get(self, number: int) -> Schedule | None:
+        """Schedule *number*; None if there are not so many."""
+        with self._lock:
+            self._found += islice(self._source, max(number - len(self._found), 0))
+            return self._found[number - 1] if number <= len(self._found) else None
+
+    def count(self) -> int:
+        """How many there are."""
+        with self._lock:
+            self._found += self._source
+            return len(self._found)
+
+
 class Clockwork:
     """How long a search has left of the host's time."""
+
+    was_up = False
+    """Whether somebody was told that it is."""
 
     def __init__(self, seconds: float | None) -> None:
         self._end = None if seconds is None else time.monotonic() + seconds
 
     def up(self) -> bool:
         """Whether the time is up."""
-        return self._end is not None and time.monotonic() >= self._end
+        self.was_up |= self._end is not None and time.monotonic() >= self._end
+        return self.was_up
 
 
 class Search:
@@ -188,7 +231,14 @@ class Search:
             unperturbed = tried(0, (), baseline, changed=False)
             self._told(unperturbed)
 
-            schedules = dict(self._schedules(stretches, baseline, keyframes))
+            known = Known(
+                stretches,
+                baseline.tape.digest(),
+                lambda: self._candidates(baseline, keyframes),
+                lambda first: self._following(first, keyframes),
+            )
+            generator = STRATEGIES[self._bounds.strategy](known)
+            schedules = Drawn(islice(generator, self._bounds.schedules))
             if before:
                 entries = {one.number: one for one in before if one.number}
                 first: tuple[Tried, Ended] | None = None
@@ -197,9 +247,13 @@ class Search:
             number = min((one.number for one in entries.values() if one.changed), default=None)
             if number is not None and not self._bounds.every:
                 entries = {n: one for n, one in entries.items() if n <= number}
-            last = None if self._bounds.every else number
-            wanted = [n for n in schedules if self._mine(n) and (last is None or n <= last)]
-            cut_short = len(entries) < len(wanted)
+            if number is not None and not self._bounds.every:
+                drawn = number
+            elif self._clock.was_up:
+                drawn = self._bounds.schedules
+            else:
+                drawn = schedules.count()
+            cut_short = len(entries) < sum(map(self._mine, range(1, drawn + 1)))
 
             reduced: Reduced | None = None
             deciding: Deciding | None = None
@@ -225,12 +279,13 @@ class Search:
             limit,
             len(stretches),
             (unperturbed, *(entries[n] for n in sorted(entries))),
-            len(schedules),
+            drawn,
             cut_short,
             reduced,
             deciding,
             self._analysis,
             explanation,
+            odds(known, [one for n in entries if (one := schedules.get(n)) is not None]),
             waiting,
         )
 
@@ -243,16 +298,6 @@ class Search:
 
     def _mine(self, number: int) -> bool:
         return (number - 1) % self._bounds.shards == self._bounds.shard
-
-    def _schedules(
-        self, stretches: Sequence[Stretch], baseline: Ended, keyframes: Keyframes
-    ) -> Iterator[tuple[int, Schedule]]:
-        def candidates() -> Candidates:
-            return self._candidates(baseline, keyframes)
-
-        known = Known(stretches, baseline.tape.digest(), candidates)
-        generator = STRATEGIES[self._bounds.strategy](known)
-        return enumerate(islice(generator, self._bounds.schedules), 1)
 
     def _candidates(self, baseline: Ended, keyframes: Keyframes) -> Candidates:
         """What conflicting accesses of the unperturbed run suggest."""
@@ -267,7 +312,25 @@ class Search:
             return Candidates()
         self._analysis = analysis(found)
         taken = {p.step for p in baseline.by_steps}
-        return candidates(found, baseline.tape).usable(self._bounds.first, taken)
+        usable = candidates(found, baseline.tape).usable(self._bounds.first, taken)
+        leading = usable.leading(TOGETHER)
+        if len(leading) < 2:
+            return usable
+        names = self._conflicts.names(self._request, fixed, leading, keyframes)
+        return attrs.evolve(usable, together=names)
+
+    def _following(self, first: NamedPerturbation, keyframes: Keyframes) -> Sequence[Named]:
+        """What conflicting accesses of the run that *first* perturbs suggest."""
+        run = self._fork((first,), keyframes, lambda: False)
+        schedule = ordered((*self._request.schedule, first))
+        try:
+            found = self._conflicts.find(self._request, schedule, run, keyframes)
+        except (RacesError, InspectError):
+            # As it was for the unperturbed run, which the report has.
+            return ()
+        taken = {p.step for p in run.by_steps}
+        usable = candidates(found, run.tape).usable(self._bounds.first, taken)
+        return self._conflicts.names(self._request, schedule, usable.leading(TOGETHER), keyframes)
 
     def _explain(
         self, reduced: Reduced, thread: Thread, keyframes: Keyframes
@@ -321,12 +384,11 @@ class Search:
         return ended, found
 
     def _try(
-        self, schedules: Mapping[int, Schedule], baseline: Ended, keyframes: Keyframes
+        self, schedules: Drawn, baseline: Ended, keyframes: Keyframes
     ) -> tuple[dict[int, Tried], tuple[Tried, Ended] | None]:
         """Run the schedules, side by side; and the first that changes the outcome, if one does."""
-        mine = [number for number in schedules if self._mine(number)]
-        keyframes.starts = sorted(keyframes.first(schedules[number]) for number in mine)
-        todo = iter(mine)
+        todo = filter(self._mine, count(1))
+        starts: list[int] = []
         lock = threading.Lock()
         done: dict[int, Tried] = {}
         first: tuple[Tried, Ended] | None = None
@@ -341,19 +403,23 @@ class Search:
             nonlocal first
             while True:
                 with lock:
-                    number = next(todo, None)
-                if number is None or enough(number):
+                    number = next(todo)
+                if enough(number):
                     return
                 try:
-                    run = self._fork(
-                        schedules[number], keyframes, functools.partial(enough, number)
-                    )
+                    schedule = schedules.get(number)
+                    if schedule is None:
+                        return
+                    with lock:
+                        bisect.insort(starts, keyframes.first(schedule))
+                        keyframes.starts = tuple(starts)
+                    run = self._fork(schedule, keyframes, functools.partial(enough, number))
                 except Cancelled:
                     return
                 except BaseException:
                     self._stop.set()
                     raise
-                entry = tried(number, schedules[number], run, changed=self.changed(run, baseline))
+                entry = tried(number, schedule, run, changed=self.changed(run, baseline))
                 with lock:
                     done[number] = entry
                     if entry.changed and (first is None or number < first[0].number):

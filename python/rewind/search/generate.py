@@ -6,16 +6,25 @@ Python's random module only ``random()`` is used: its sequence for a seed does n
 versions (documentation of the module random, "Notes on reproducibility").
 """
 
+import functools
 import math
 import random
 from bisect import bisect
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from itertools import accumulate, count, cycle, islice
+from itertools import accumulate, count, cycle, islice, zip_longest
 from typing import TypeVar
 
 import attrs
 
-from rewind.formats.schedule import Perturbation, Position, Schedule
+from rewind.formats.schedule import (
+    Named,
+    NamedPerturbation,
+    Perturbation,
+    Position,
+    Schedule,
+    ordered,
+)
+from rewind.search.pct import Plan
 from rewind.search.positions import OWN, THREADS_FACTOR, Stretch, groups
 
 T = TypeVar("T")
@@ -27,6 +36,10 @@ RESCHEDULES = 0.25
 """Of the perturbations."""
 AT_ONCE = 0.6
 """Of the perturbations at a stretch, whatever its length, those at its first instruction."""
+TOGETHER = 12
+"""How many candidates are for schedules with two of them."""
+FOLLOWED = 4
+"""Of how many of them the run that they make is looked at for others."""
 WINDOWS = 16
 """How many schedules `windows` makes of likely windows."""
 GOLDEN = (math.sqrt(5) - 1) / 2
@@ -48,23 +61,54 @@ class Candidates:
     atomics: tuple[Position, ...] = ()
     """Of pairs that only atomic accesses have ordered; then of those that a lock keeps apart."""
 
+    together: tuple[Named, ...] = ()
+    """The first of all of these, by their tasks, for schedules that have several."""
+
     def usable(self, first: int, taken: Container[int]) -> "Candidates":
         """Those from step *first* on, and not in one of the steps that are *taken*."""
 
         def some(positions: Iterable[Position]) -> tuple[Position, ...]:
             return tuple(p for p in positions if p.step >= first and p.step not in taken)
 
-        return Candidates(*map(some, attrs.astuple(self, recurse=False)))
+        return attrs.evolve(
+            self,
+            inverted=some(self.inverted),
+            unordered=some(self.unordered),
+            atomics=some(self.atomics),
+        )
+
+    def leading(self, most: int) -> tuple[Position, ...]:
+        """The first *most* of all, each kind by turns."""
+        kinds = (self.inverted, self.unordered, self.atomics)
+        by_turns = (one for some in zip_longest(*kinds) for one in some if one is not None)
+        return tuple(islice(by_turns, most))
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class Known:
     """What is known of the unperturbed run."""
 
     stretches: Sequence[Stretch]
     digest: str
     candidates: Callable[[], Candidates] = Candidates
-    """To be called once: the run is made again for it."""
+    """The run is made again for it."""
+    following: Callable[[NamedPerturbation], Sequence[Named]] = lambda first: ()
+    """What candidates there are in the run that a stall makes: that takes two runs."""
+    depths: dict[Schedule, int] = attrs.field(factory=dict, eq=False)
+    """Of the schedules that `pct` has made."""
+
+    @functools.cached_property
+    def found(self) -> Candidates:
+        """The candidates."""
+        return self.candidates()
+
+    @functools.cached_property
+    def plan(self) -> Plan:
+        """What PCT gives priorities to: what of all groups weighs most."""
+        members = list(groups(self.stretches).values())
+        most = max((group[0].weight for group in members), default=0.0)
+        chosen = [s for group in members if group[0].weight == most for s in group]
+        return Plan.of(sorted(chosen, key=lambda s: s.step), self.found.together)
 
 
 Generator = Callable[[Known], Iterator[Schedule]]
@@ -72,20 +116,28 @@ Generator = Callable[[Known], Iterator[Schedule]]
 
 
 def directed(known: Known) -> Iterator[Schedule]:
-    """Stalls that put conflicting accesses into another order, then what `windows` has.
+    """Stalls that put conflicting accesses into another order, then likely windows, then the rest.
 
-    By turns: locks that are taken in either order have one, what nothing orders has two, what
-    only atomic accesses have ordered one, and `windows` one; for there are races in what is not
-    memory, and memory that is not looked at.
+    Kinds have turns: there are races in what is not memory, and memory that is not looked at.
     """
-    found = known.candidates()
+    found = known.found
     sources = {
         "inverted": _stalls(found.inverted),
         "unordered": _stalls(found.unordered),
         "atomics": _stalls(found.atomics),
-        "windows": windows(known),
+        "together": _by_turns(
+            {"new": _new(known, found.together), "both": _together(found.together)}, ("new", "both")
+        ),
+        "likely": islice(_likely(known.stretches), WINDOWS),
+        "rest": _by_turns({"chance": chance(known), "pct": pct(known)}, ("chance", "pct")),
     }
-    return _by_turns(sources, ("inverted", "unordered", "unordered", "atomics", "windows"))
+    turns = ("inverted", "unordered", "unordered", "atomics", "together", "likely", "rest")
+    return _by_turns(sources, turns)
+
+
+def pct(known: Known) -> Iterator[Schedule]:
+    """Random priorities, of the threads or programs of the job's own; see `rewind.search.pct`."""
+    return known.plan.schedules(known.digest, known.depths)
 
 
 def _stalls(positions: Sequence[Position]) -> Iterator[Schedule]:
@@ -93,6 +145,29 @@ def _stalls(positions: Sequence[Position]) -> Iterator[Schedule]:
     for length in LENGTHS:
         for position in positions:
             yield (Perturbation(position.step, position.offset, "stall", length),)
+
+
+def _new(known: Known, positions: Sequence[Named]) -> Iterator[Schedule]:
+    """A stall at one of *positions*, and another at what comes to light by that.
+
+    Who finds things changed goes other ways, and meets what it does not meet else.
+    """
+    long = LENGTHS[0]
+    for position in positions[:FOLLOWED]:
+        first = NamedPerturbation(position, "stall", long)
+        for other in known.following(first):
+            if other.task != position.task and other not in positions:
+                yield ordered((first, NamedPerturbation(other, "stall", long)))
+
+
+def _together(positions: Sequence[Named]) -> Iterator[Schedule]:
+    """Two tasks stall at once, at two of *positions*: first at those that come first in it."""
+    long = LENGTHS[0]
+    for total in range(1, 2 * len(positions)):
+        for second in range(total // 2 + 1, min(total, len(positions) - 1) + 1):
+            one, other = positions[total - second], positions[second]
+            if one.task != other.task:
+                yield ordered(NamedPerturbation(at, "stall", long) for at in (one, other))
 
 
 def _by_turns(sources: dict[str, Iterator[Schedule]], turns: Sequence[str]) -> Iterator[Schedule]:
@@ -271,4 +346,9 @@ def _two_digits(value: float) -> int:
     return int(value) // unit * unit
 
 
-STRATEGIES: dict[str, Generator] = {"directed": directed, "windows": windows, "chance": chance}
+STRATEGIES: dict[str, Generator] = {
+    "directed": directed,
+    "windows": windows,
+    "pct": pct,
+    "chance": chance,
+}

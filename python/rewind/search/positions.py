@@ -25,7 +25,7 @@ from collections.abc import Iterable
 import attrs
 
 from rewind.analysis.tasks import Task, Tasks
-from rewind.formats.schedule import Position
+from rewind.formats.schedule import Named, Position
 from rewind.formats.trace import Enter, Exit, Record, Switch
 
 Group = tuple[str, str]
@@ -105,6 +105,8 @@ class Stretch:
     after_call: bool = False
     """Whether it begins where a call returns that others can notice, or by which the task notices
     what others did: what it has looked at, or said, may not be so any more when it acts on it."""
+    named: Named | None = None
+    """Its first position, by its task, where a call returns or a task begins; else None."""
 
     @property
     def position(self) -> Position:
@@ -131,6 +133,8 @@ class Positions:
         """In order."""
         self._first = first
         self._last: Record | None = None
+        self._calls: dict[int, int] = {}
+        """How many system calls each task has begun, by the order in which they appeared."""
         self._undecided: dict[int, list[_Open]] = {}
         """Those of a task that has done nothing since which others could notice."""
 
@@ -140,6 +144,8 @@ class Positions:
             if self._last is not None:
                 self._stretch(self._last, record)
             self.tasks.feed(record)
+            if isinstance(record, Enter) and (task := self.tasks.alive.get(record.tid)):
+                self._calls[task.order] = self._calls.get(task.order, 0) + 1
             self._decide(record)
             self._last = record
 
@@ -166,6 +172,7 @@ class Positions:
         weight = min(_rank(task), _rank(other))
         if other.pid == task.pid:
             weight *= THREADS_FACTOR
+        calls = self._calls.get(task.order, 0)
         stretch = Stretch(
             begin.step,
             begin.time,
@@ -174,6 +181,7 @@ class Positions:
             _group(task, other),
             weight,
             isinstance(begin, Exit) and begin.call not in _PRIVATE | _OWN_AFFAIRS,
+            Named(task.order + 1, calls) if isinstance(begin, Exit) or not calls else None,
         )
         shared = any(o.pid == task.pid and o.tid != tid for o in tasks.alive.values())
         self._undecided.setdefault(tid, []).append(_Open(stretch, task.pid, shared))

@@ -152,6 +152,18 @@ class Explanation:
 
 
 @attrs.frozen(kw_only=True)
+class Odds:
+    """The schedules by random priorities of a depth that were run; see `rewind.search.pct`."""
+
+    depth: int
+    schedules: int
+    threads: int
+    points: int
+    length: int
+    """ns."""
+
+
+@attrs.frozen(kw_only=True)
 class Report:
     """What a search was asked for, and what it came to."""
 
@@ -189,6 +201,7 @@ class Report:
     analysis: Analysis | None
     """None if no accesses were looked at."""
     explanation: Explanation | None
+    odds: tuple[Odds, ...]
     failing: Side | None
     passing: Side | None
 
@@ -219,7 +232,7 @@ class Report:
             )
         fields = {name: value[name] for name in value if name not in ("format", "version")}
         if version == 1:
-            fields |= {"analysis": None, "explanation": None}
+            fields |= {"analysis": None, "explanation": None, "odds": []}
         report: Self = structure(cls, fields)
         sides = report.failing is not None and report.passing is not None
         if not report.tried or (report.verdict == "differs") != sides:

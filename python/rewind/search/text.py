@@ -9,6 +9,7 @@ from rewind.analysis.parting import part_traces
 from rewind.formats.schedule import Position, in_words
 from rewind.formats.spans import span
 from rewind.formats.trace import TraceReader
+from rewind.search.pct import at_least
 from rewind.search.report import Access, Explanation, Place, Report, Side, Tried, Waiting
 
 CONTEXT = 4
@@ -40,6 +41,7 @@ def lines(report: Report, directory: Path, hashes: Mapping[str, str]) -> Iterato
     yield ""
     yield from _verdict(report)
     yield from _analysis(report)
+    yield from _odds(report)
     if report.deciding is not None and report.failing is not None and report.passing is not None:
         yield from _deciding(report, report.failing, report.passing, hashes)
         yield ""
@@ -96,6 +98,21 @@ def _analysis(report: Report) -> Iterator[str]:
             yield f"{what} ({number:,}): rewind races shows which"
     if analysis.incomplete:
         yield "not all accesses to memory could be compared: rewind races says what was left out"
+
+
+def _odds(report: Report) -> Iterator[str]:
+    """What was to be expected of the schedules by random priorities, if nothing came of any."""
+    if report.verdict != "same":
+        return
+    for odds in report.odds:
+        chance = at_least(odds.depth, odds.schedules, odds.threads, odds.points)
+        yield (
+            f"a bug of depth {odds.depth} would have been found with probability at least"
+            f" {chance:.2%}: {odds.schedules} schedules, {odds.threads} threads,"
+            f" {odds.points:,} points"
+        )
+    if report.odds:
+        yield f"  (if no thread runs longer than {span(report.odds[0].length)} at a time)"
 
 
 def _explanation(report: Report, explanation: Explanation) -> Iterator[str]:
