@@ -32,6 +32,9 @@ def main() -> int:
     )
     parser.add_argument("--markdown", action="store_true", help="print the table for a document")
     parser.add_argument(
+        "--strategy", action="append", help="examples: only by this one; it can be said again"
+    )
+    parser.add_argument(
         "--times", type=int, help="how often each is measured (5; host-races: 1,000)"
     )
     parser.add_argument(
@@ -56,7 +59,7 @@ def main() -> int:
             elif part == "host-races":
                 print(grid(*races.measure(options.times or races.RUNS)), end="\n\n", flush=True)
             elif part == "examples":
-                head, rows, met = search.examples()
+                head, rows, met = search.examples(options.strategy)
                 print(grid(head, rows), end="\n\n", flush=True)
                 figures += met
             else:

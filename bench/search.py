@@ -203,10 +203,21 @@ def names() -> list[str]:
     return sorted(path.parent.name for path in Path("examples").glob("*/fix.patch"))
 
 
-def examples() -> tuple[list[str], list[list[str]], list[Figure]]:
-    """Every example and its fixed twin: the head of a table, its lines, and what is to be met."""
-    chosen = strategies()
-    measured = [Example.measure(name, chosen) for name in names()]
+def examples(wanted: Sequence[str] | None) -> tuple[list[str], list[list[str]], list[Figure]]:
+    """Every example and its fixed twin: the head of a table, its lines, and what is to be met.
+
+    :param wanted: the strategies; None: all that there are.
+    """
+    there = strategies()
+    unknown = sorted(set(wanted or ()) - set(there))
+    if unknown:
+        raise CommandError(f"there is no strategy {unknown[0]}; there is {', '.join(there)}")
+    chosen = [strategy for strategy in there if wanted is None or strategy in wanted]
+    measured = []
+    for name in names():
+        measured.append(Example.measure(name, chosen))
+        # It takes long, and what has been found need not wait for the rest.
+        say(" | ".join(measured[-1].cells))
     head = [
         "example",
         *(f"{strategy}: first failing schedule, time" for strategy in chosen),
