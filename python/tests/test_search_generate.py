@@ -5,8 +5,10 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from itertools import islice, pairwise
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -14,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rewind.formats import schedule as schedules
-from rewind.formats.schedule import Named, Perturbation, Position, Schedule
+from rewind.formats.schedule import Named, NamedPerturbation, Perturbation, Position, Schedule
 from rewind.search import generate
 from rewind.search.generate import (
     LENGTHS,
@@ -279,7 +281,9 @@ def test_what_candidates_there_are_from_a_step_on() -> None:
 def test_two_candidates_together() -> None:
     """Those that come first, and of two tasks: one task can't stall in two places."""
     together = (Named(5, 1, 7), Named(6, 2), Named(5, 3), Named(7, 1))
-    found = list(generate._together(together))
+    leading = tuple(Position(step) for step in range(4))
+    known = Known([], DIGEST, lambda: Candidates(unordered=leading), lambda some: together)
+    found = list(generate._both(known))
     assert [tuple(p.position for p in schedule) for schedule in found] == [
         (Named(5, 1, 7), Named(6, 2)),
         (Named(5, 3), Named(6, 2)),
@@ -294,3 +298,33 @@ def test_candidates_that_lead() -> None:
     found = Candidates((Position(9),), (Position(5), Position(4)), (Position(8),))
     assert found.leading(3) == (Position(9), Position(5), Position(8))
     assert found.leading(9) == (Position(9), Position(5), Position(8), Position(4))
+
+
+def test_what_a_stall_brings_to_light() -> None:
+    """With each of the first candidates goes what only the run has that it makes."""
+    positions = (Position(1), Position(2))
+    names = (Named(5, 1), Named(6, 2))
+    asked: list[NamedPerturbation] = []
+
+    def following(first: NamedPerturbation) -> Sequence[Named]:
+        asked.append(first)
+        # One that is known, one of the same task, and one that is new.
+        return (Named(6, 2), Named(first.position.task, 9), Named(7, first.position.call))
+
+    known = Known([], DIGEST, lambda: Candidates((), positions), lambda some: names, following)
+    made = generate._new(known)
+    stall = [NamedPerturbation(at, "stall", LENGTHS[0]) for at in names]
+    assert next(made) == (stall[0], NamedPerturbation(Named(7, 1), "stall", LENGTHS[0]))
+    assert asked == stall[:1]
+    assert next(made) == (stall[1], NamedPerturbation(Named(7, 2), "stall", LENGTHS[0]))
+    assert list(made) == [] and asked == stall
+
+
+def test_runs_are_made_only_for_what_is_asked() -> None:
+    def never(*args: object) -> Any:
+        raise AssertionError
+
+    known = Known([], DIGEST, lambda: Candidates((), (Position(1), Position(2))), never, never)
+    assert len(list(islice(directed(known), 2))) == 2
+    known = Known([after(step) for step in range(9)], DIGEST, never, never, never)
+    assert len(list(islice(windows(known), 5))) == 5

@@ -235,6 +235,7 @@ class Search:
                 stretches,
                 baseline.tape.digest(),
                 lambda: self._candidates(baseline, keyframes),
+                lambda leading: self._conflicts.names(self._request, fixed, leading, keyframes),
                 lambda first: self._following(first, keyframes),
             )
             generator = STRATEGIES[self._bounds.strategy](known)
@@ -312,12 +313,7 @@ class Search:
             return Candidates()
         self._analysis = analysis(found)
         taken = {p.step for p in baseline.by_steps}
-        usable = candidates(found, baseline.tape).usable(self._bounds.first, taken)
-        leading = usable.leading(TOGETHER)
-        if len(leading) < 2:
-            return usable
-        names = self._conflicts.names(self._request, fixed, leading, keyframes)
-        return attrs.evolve(usable, together=names)
+        return candidates(found, baseline.tape).usable(self._bounds.first, taken)
 
     def _following(self, first: NamedPerturbation, keyframes: Keyframes) -> Sequence[Named]:
         """What conflicting accesses of the run that *first* perturbs suggest."""

@@ -61,9 +61,6 @@ class Candidates:
     atomics: tuple[Position, ...] = ()
     """Of pairs that only atomic accesses have ordered; then of those that a lock keeps apart."""
 
-    together: tuple[Named, ...] = ()
-    """The first of all of these, by their tasks, for schedules that have several."""
-
     def usable(self, first: int, taken: Container[int]) -> "Candidates":
         """Those from step *first* on, and not in one of the steps that are *taken*."""
 
@@ -92,6 +89,8 @@ class Known:
     digest: str
     candidates: Callable[[], Candidates] = Candidates
     """The run is made again for it."""
+    names: Callable[[Sequence[Position]], Sequence[Named]] = lambda positions: ()
+    """What they are by their tasks: once more."""
     following: Callable[[NamedPerturbation], Sequence[Named]] = lambda first: ()
     """What candidates there are in the run that a stall makes: that takes two runs."""
     depths: dict[Schedule, int] = attrs.field(factory=dict, eq=False)
@@ -103,12 +102,18 @@ class Known:
         return self.candidates()
 
     @functools.cached_property
+    def together(self) -> Sequence[Named]:
+        """The first of all candidates, for schedules that have several."""
+        leading = self.found.leading(TOGETHER)
+        return self.names(leading) if len(leading) > 1 else ()
+
+    @functools.cached_property
     def plan(self) -> Plan:
         """What PCT gives priorities to: what of all groups weighs most."""
         members = list(groups(self.stretches).values())
         most = max((group[0].weight for group in members), default=0.0)
         chosen = [s for group in members if group[0].weight == most for s in group]
-        return Plan.of(sorted(chosen, key=lambda s: s.step), self.found.together)
+        return Plan.of(sorted(chosen, key=lambda s: s.step), self.together)
 
 
 Generator = Callable[[Known], Iterator[Schedule]]
@@ -125,9 +130,7 @@ def directed(known: Known) -> Iterator[Schedule]:
         "inverted": _stalls(found.inverted),
         "unordered": _stalls(found.unordered),
         "atomics": _stalls(found.atomics),
-        "together": _by_turns(
-            {"new": _new(known, found.together), "both": _together(found.together)}, ("new", "both")
-        ),
+        "together": _by_turns({"new": _new(known), "both": _both(known)}, ("new", "both")),
         "likely": islice(_likely(known.stretches), WINDOWS),
         "rest": _by_turns({"chance": chance(known), "pct": pct(known)}, ("chance", "pct")),
     }
@@ -137,7 +140,7 @@ def directed(known: Known) -> Iterator[Schedule]:
 
 def pct(known: Known) -> Iterator[Schedule]:
     """Random priorities, of the threads or programs of the job's own; see `rewind.search.pct`."""
-    return known.plan.schedules(known.digest, known.depths)
+    yield from known.plan.schedules(known.digest, known.depths)
 
 
 def _stalls(positions: Sequence[Position]) -> Iterator[Schedule]:
@@ -147,12 +150,13 @@ def _stalls(positions: Sequence[Position]) -> Iterator[Schedule]:
             yield (Perturbation(position.step, position.offset, "stall", length),)
 
 
-def _new(known: Known, positions: Sequence[Named]) -> Iterator[Schedule]:
-    """A stall at one of *positions*, and another at what comes to light by that.
+def _new(known: Known) -> Iterator[Schedule]:
+    """A stall at a candidate, and another at what comes to light by that.
 
     Who finds things changed goes other ways, and meets what it does not meet else.
     """
     long = LENGTHS[0]
+    positions = known.together
     for position in positions[:FOLLOWED]:
         first = NamedPerturbation(position, "stall", long)
         for other in known.following(first):
@@ -160,9 +164,10 @@ def _new(known: Known, positions: Sequence[Named]) -> Iterator[Schedule]:
                 yield ordered((first, NamedPerturbation(other, "stall", long)))
 
 
-def _together(positions: Sequence[Named]) -> Iterator[Schedule]:
-    """Two tasks stall at once, at two of *positions*: first at those that come first in it."""
+def _both(known: Known) -> Iterator[Schedule]:
+    """Two tasks stall at once, at two candidates: first at those that are likeliest."""
     long = LENGTHS[0]
+    positions = known.together
     for total in range(1, 2 * len(positions)):
         for second in range(total // 2 + 1, min(total, len(positions) - 1) + 1):
             one, other = positions[total - second], positions[second]
