@@ -159,3 +159,9 @@ def test_sha256() -> None:
     assert nixbase32.sha256(bytes(32)) == "sha256:" + "0" * 52
     with pytest.raises(ValueError, match="32 bytes"):
         nixbase32.sha256(b"")
+
+
+def test_what_is_said_of_a_hash_is_one_line() -> None:
+    with pytest.raises(FormatError) as error:
+        Output("/nix/store/x", "sha256:\n" + "0" * 52, 1)
+    assert "\n" not in str(error.value)

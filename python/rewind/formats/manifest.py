@@ -67,7 +67,7 @@ class Output:
         except ValueError:
             good = False
         if not good or self.nar_size < 0:
-            raise FormatError(f"{self.nar_hash} of {self.nar_size} bytes is no NAR")
+            raise FormatError(f"{self.nar_hash!r} of {self.nar_size} bytes is no NAR")
 
 
 @attrs.frozen(kw_only=True)
