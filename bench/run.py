@@ -35,6 +35,9 @@ def main() -> int:
         "--strategy", action="append", help="examples: only by this one; it can be said again"
     )
     parser.add_argument(
+        "--no-twins", action="store_true", help="examples: not those that are mended"
+    )
+    parser.add_argument(
         "--times", type=int, help="how often each is measured (5; host-races: 1,000)"
     )
     parser.add_argument(
@@ -59,7 +62,7 @@ def main() -> int:
             elif part == "host-races":
                 print(grid(*races.measure(options.times or races.RUNS)), end="\n\n", flush=True)
             elif part == "examples":
-                head, rows, met = search.examples(options.strategy)
+                head, rows, met = search.examples(options.strategy, twins=not options.no_twins)
                 print(grid(head, rows), end="\n\n", flush=True)
                 figures += met
             else:

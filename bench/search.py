@@ -152,22 +152,26 @@ class Example:
     name: str
     checks: dict[str, Check]
     """By strategy."""
-    twin: Twin
+    twin: Twin | None
+    """None if it was not looked at."""
 
     @classmethod
-    def measure(cls, name: str, strategies: Sequence[str]) -> "Example":
-        """Search *name* by each of *strategies*, and its twin."""
+    def measure(cls, name: str, strategies: Sequence[str], *, twins: bool) -> "Example":
+        """Search *name* by each of *strategies*, and its twin, if *twins* are wanted."""
         options = OPTIONS.get(name, [])
         checks = {}
-        twins = []
+        mended = []
         for strategy in strategies:
             say(f"rewind check .#{name} --strategy {strategy}")
             chosen = [*options, "--strategy", strategy]
             checks[strategy] = check(name, *chosen)
-            twins.append(check(f"{name}-fixed", *chosen))
+            if twins:
+                mended.append(check(f"{name}-fixed", *chosen))
+        if not twins:
+            return cls(name, checks, None)
         twin = Twin(
-            changed=sum(len(one.failed) for one in twins),
-            tried=sum(one.tried for one in twins),
+            changed=sum(len(one.failed) for one in mended),
+            tried=sum(one.tried for one in mended),
             pairs=_unordered(f"{name}-fixed", options),
         )
         return cls(name, checks, twin)
@@ -181,7 +185,8 @@ class Example:
             else f"none of {one.tried}, {seconds(one.wall)}"
             for one in self.checks.values()
         ]
-        return [f"`{self.name}`", *found, str(self.twin), str(self.twin.pairs)]
+        twin = [] if self.twin is None else [str(self.twin), str(self.twin.pairs)]
+        return [f"`{self.name}`", *found, *twin]
 
 
 def strategies() -> list[str]:
@@ -203,10 +208,13 @@ def names() -> list[str]:
     return sorted(path.parent.name for path in Path("examples").glob("*/fix.patch"))
 
 
-def examples(wanted: Sequence[str] | None) -> tuple[list[str], list[list[str]], list[Figure]]:
+def examples(
+    wanted: Sequence[str] | None, *, twins: bool
+) -> tuple[list[str], list[list[str]], list[Figure]]:
     """Every example and its fixed twin: the head of a table, its lines, and what is to be met.
 
     :param wanted: the strategies; None: all that there are.
+    :param twins: whether the fixed twins are looked at.
     """
     there = strategies()
     unknown = sorted(set(wanted or ()) - set(there))
@@ -215,19 +223,19 @@ def examples(wanted: Sequence[str] | None) -> tuple[list[str], list[list[str]], 
     chosen = [strategy for strategy in there if wanted is None or strategy in wanted]
     measured = []
     for name in names():
-        measured.append(Example.measure(name, chosen))
+        measured.append(Example.measure(name, chosen, twins=twins))
         # It takes long, and what has been found need not wait for the rest.
         say(" | ".join(measured[-1].cells))
     head = [
         "example",
         *(f"{strategy}: first failing schedule, time" for strategy in chosen),
-        "fixed: other outcomes",
-        "fixed: unordered pairs",
+        *(("fixed: other outcomes", "fixed: unordered pairs") if twins else ()),
     ]
-    wrong = sum(one.twin.changed for one in measured)
-    figures = [
-        Figure("schedules under which a fixed example ends otherwise", f"{wrong}", "0", wrong == 0)
-    ]
+    figures = []
+    if twins:
+        wrong = sum(one.twin.changed for one in measured if one.twin is not None)
+        what = "schedules under which a fixed example ends otherwise"
+        figures.append(Figure(what, f"{wrong}", "0", wrong == 0))
     if DIRECTED in chosen:
         firsts = [one.checks[DIRECTED].failed[:1] for one in measured]
         soon = sum(bool(first) and first[0] <= WITHIN for first in firsts)
