@@ -209,7 +209,7 @@ def test_fork_without_effect(rewind: Rewind, world: World) -> None:
         (["5", "--stall", "1ms", "--reschedule"], "a fork has one perturbation"),
         (["5", "--stall", "1000"], "'1000' is no time: write 10us, 1ms or 1.5s"),
         (["x", "--reschedule"], "'x' is no position"),
-        ([], "missing argument 'STEP[+N]'"),
+        ([], "missing argument 'POSITION'"),
     ],
 )
 def test_bad_input(rewind: Rewind, world: World, words: list[str], why: str) -> None:

@@ -181,10 +181,10 @@ def test_threads_at_a_step_for_programs(rewind: Rewind, machine: Machine) -> Non
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["ps", "@", "--all"], "--all needs a STEP"),
+        (["ps", "@", "--all"], "--all needs a POSITION"),
         (["ps", "@", "99", "--all"], "there is no step 99: the run has "),
         (["threads", "@", "99"], "there is no step 99: the run has "),
-        (["threads", "@", "1", "--from", "0"], "a STEP is one point of the run"),
+        (["threads", "@", "1", "--from", "0"], "a POSITION is one point of the run"),
         (["threads", "@", "1", "--program", "x"], "there are no threads of x at 1"),
         (["ls-files", "@", "99"], "there is no step 99: the run has "),
         (["ls-files", "@", "1", "x"], "'x' is no absolute path"),

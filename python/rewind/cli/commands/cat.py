@@ -23,11 +23,11 @@ ABSENT = 3
 
 @click.command("cat")
 @params.run_argument
-@click.argument("position", metavar="STEP[+N]", type=params.PositionType(named=True))
+@click.argument("position", metavar="POSITION", type=params.PositionType(named=True))
 @click.argument("path")
 @click.option("--pid", type=Whole(1), metavar="PID", help="A process; else the job's first.")
 def command(run: Run, position: Position | Named, path: str, pid: int | None) -> int:
-    """The file PATH as RUN's processes saw it at STEP, or N instructions later.
+    """The file PATH as RUN's processes saw it at POSITION: STEP+N, or T:C+K.
 
     It is read from the memory of the machine, which is made again up to there: also a file that
     was changed or deleted later, or that is of no output. With --pid it is what that process sees,

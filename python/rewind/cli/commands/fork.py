@@ -21,7 +21,7 @@ from rewind.formats.trace import TraceReader
 
 @click.command("fork")
 @params.run_argument
-@click.argument("position", metavar="STEP[+N]", type=params.PositionType(named=True))
+@click.argument("position", metavar="POSITION", type=params.PositionType(named=True))
 @click.option(
     "--stall",
     type=params.SpanType(),
@@ -35,8 +35,8 @@ def command(
 ) -> int:
     """Another run: RUN's job with its options and schedule, and a perturbation more.
 
-    It comes N instructions after STEP, and until then both are the same run. With T:C+K in place of
-    STEP, as rewind where prints it, it comes there also if other perturbations, that are added
+    It comes at POSITION, and until then both are the same run. If that is a T:C+K, as rewind
+    where prints it, it comes there also if other perturbations, that are added
     later, come before. The exit status is
     1 if the new run's outcome or one of its outputs is not that of RUN.
     """

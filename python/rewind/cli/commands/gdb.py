@@ -39,7 +39,7 @@ _LISTEN = re.compile(r"(?:(\[[0-9a-fA-F:]+\]|[^:\[\]]+):)?(\d{1,5})")
 
 @click.command("gdb")
 @params.run_argument
-@click.argument("position", metavar="STEP[+N]", type=params.PositionType(named=True))
+@click.argument("position", metavar="POSITION", type=params.PositionType(named=True))
 @click.argument("arguments", metavar="[-- GDB-ARGS]", nargs=-1, type=click.UNPROCESSED)
 @click.option("--pid", type=Whole(1), metavar="P", help="A process; else that on the CPU.")
 @click.option("--tid", type=Whole(1), metavar="T", help="A thread; else the one on the CPU.")
@@ -60,7 +60,7 @@ def command(
     program: str,
     no_kernel: bool,
 ) -> int:
-    """gdb on a process at STEP, or N instructions later, forwards and backwards.
+    """gdb on a process at POSITION: STEP+N, or T:C+K, forwards and backwards.
 
     Nothing of the run is changed, and nothing can be: step, continue, finish and their reverse-
     forms, breakpoints and watchpoints go about in what happened. "monitor position" says where.

@@ -33,7 +33,7 @@ _KINDS = {
 
 @click.command("ls-files")
 @params.run_argument
-@click.argument("position", metavar="STEP[+N]", type=params.PositionType(named=True))
+@click.argument("position", metavar="POSITION", type=params.PositionType(named=True))
 @click.argument("path", required=False)
 @click.option("--pid", type=Whole(1), metavar="PID", help="A process; else the job's first.")
 @click.option("-r", "--recursive", is_flag=True, help="Also what is in the directories there.")
@@ -46,7 +46,7 @@ def command(
     recursive: bool,
     as_json: bool,
 ) -> int:
-    """The files in the directory PATH at STEP, or N instructions later: mode, size, name.
+    """The files in the directory PATH at POSITION: STEP+N, or T:C+K: mode, size, name.
 
     They are those that RUN's processes saw there, or the process PID. PATH is /build if it is not
     given, or with --pid the directory in which that process works. The exit status is 3 if there

@@ -42,14 +42,14 @@ def tree(processes: list[Process], parents: dict[int, int | None]) -> Iterator[t
 @params.run_argument
 @click.argument(
     "position",
-    metavar="[STEP[+N]]",
+    metavar="[POSITION]",
     required=False,
     type=params.PositionType(named=True),
 )
 @click.option("--all", "every", is_flag=True, help="What the kernel knows: what threads wait for.")
 @params.json_option
 def command(run: Run, position: Position | Named | None, every: bool, as_json: bool) -> None:
-    """RUN's processes: all that there were, or those at STEP and what their threads do.
+    """RUN's processes: all that there were, or those at POSITION and what their threads do.
 
     With --all it is read from the machine, which is made again up to there: what each thread that
     waits is waiting for, and who can end that.
@@ -57,7 +57,7 @@ def command(run: Run, position: Position | Named | None, every: bool, as_json: b
     if every:
         if position is None:
             raise Failure(
-                "--all needs a STEP: what threads wait for is read from the machine there"
+                "--all needs a POSITION: what threads wait for is read from the machine there"
             )
         _from_machine(run, position, as_json)
         return

@@ -16,7 +16,7 @@ from rewind.formats.trace import TraceReader
 
 @click.command("shell")
 @params.run_argument
-@click.argument("position", metavar="STEP[+N]", type=params.PositionType(named=True))
+@click.argument("position", metavar="POSITION", type=params.PositionType(named=True))
 @click.argument("words", metavar="[-- COMMAND...]", nargs=-1, type=click.UNPROCESSED)
 @click.option("--pid", type=params.Whole(1), metavar="PID", help="Whose view it has.")
 @click.option(
@@ -37,7 +37,7 @@ def command(
     script: str | None,
     going: bool,
 ) -> int:
-    """A shell in a fork of RUN at STEP, or a COMMAND.
+    """A shell in a fork of RUN at POSITION, or a COMMAND.
 
     It has a process's view of things: its files, user, working directory and environment; those of
     PID, else of the one that has the CPU, else of the builder. The job's processes are stopped

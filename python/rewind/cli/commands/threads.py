@@ -57,7 +57,7 @@ class Window:
 @params.run_argument
 @click.argument(
     "position",
-    metavar="[STEP[+N]]",
+    metavar="[POSITION]",
     required=False,
     type=params.PositionType(named=True),
 )
@@ -79,7 +79,7 @@ def command(
 ) -> None:
     """Who had the CPU in RUN: a lane a thread, time from left to right.
 
-    With STEP it is what each thread does there: where it is in its program, and what it waits for.
+    With POSITION it is what each thread does there: where it is in its program, and what it waits for.
 
     Shown are threads that ran or could have run, in the order in which they appeared; of many,
     those that ran longest. A time in which no thread of the job could run is drawn short. Above
@@ -90,7 +90,9 @@ def command(
     """
     if position is not None:
         if (first, last) != (None, None) or every:
-            raise Failure("a STEP is one point of the run: --from, --to and --all don't go with it")
+            raise Failure(
+                "a POSITION is one point of the run: --from, --to and --all don't go with it"
+            )
         _standing(run, position, programs, as_json)
         return
     with TraceReader(run.trace) as reader:

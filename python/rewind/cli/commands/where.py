@@ -25,7 +25,7 @@ from rewind.replay.timeline import Standing
 
 @click.command("where")
 @params.run_argument
-@click.argument("position", metavar="STEP[+N]", type=params.PositionType(named=True))
+@click.argument("position", metavar="POSITION", type=params.PositionType(named=True))
 @click.option("--tid", type=Whole(1), metavar="T", help="A thread; else the one that has the CPU.")
 @click.option(
     "--frames",
@@ -44,12 +44,12 @@ def command(
     number: int | None,
     as_json: bool,
 ) -> None:
-    """Where a thread is in its program at STEP, or N instructions later.
+    """Where a thread is in its program at POSITION: STEP+N, or T:C+K.
 
     The run is made again up to there. Shown is the innermost frame of the program's own code, with
     its callers. For the thread that has the CPU there is another name of the position, T:C+K: the
     job's T-th task, after its C-th system call and K instructions in user mode. It is the same in
-    other runs of the job, whatever happened in other threads before, and can be written for STEP.
+    other runs of the job, whatever happened in other threads before, and can be given instead of STEP+N.
     """
     with TraceReader(run.trace) as reader:
         position = located(run, reader, position)

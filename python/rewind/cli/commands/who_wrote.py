@@ -37,7 +37,7 @@ _NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+")
 
 @click.command("who-wrote")
 @params.run_argument
-@click.argument("position", metavar="STEP[+N]", type=params.PositionType(named=True))
+@click.argument("position", metavar="POSITION", type=params.PositionType(named=True))
 @click.argument("what", metavar="ADDRESS|EXPRESSION")
 @click.option("--size", type=Whole(1, SIZE_MAX), metavar="N", help="Bytes; else the variable's.")
 @click.option("--tid", type=Whole(1), metavar="T", help="Of a thread; else of the one that runs.")
@@ -52,10 +52,10 @@ def command(
     pid: int | None,
     as_json: bool,
 ) -> int:
-    """The last instruction that wrote to a place in memory before STEP, or N instructions later.
+    """The last instruction that wrote to a place in memory before POSITION: STEP+N, or T:C+K.
 
     The place is an address, or an expression as balance, a.b, p->next, a[3] or *p of the variables
-    that the program has at STEP. The exit status is 3 if nobody has written there.
+    that the program has there. The exit status is 3 if nobody has written there.
     """
     if tid is not None and pid is not None:
         raise Failure("--tid and --pid can't be used together")
