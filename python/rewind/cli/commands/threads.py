@@ -79,7 +79,8 @@ def command(
 ) -> None:
     """Who had the CPU in RUN: a lane a thread, time from left to right.
 
-    With POSITION it is what each thread does there: where it is in its program, and what it waits for.
+    With POSITION it is what each thread does there: where it is in its program, and what it waits
+    for.
 
     Shown are threads that ran or could have run, in the order in which they appeared; of many,
     those that ran longest. A time in which no thread of the job could run is drawn short. Above

@@ -49,7 +49,8 @@ def command(
     The run is made again up to there. Shown is the innermost frame of the program's own code, with
     its callers. For the thread that has the CPU there is another name of the position, T:C+K: the
     job's T-th task, after its C-th system call and K instructions in user mode. It is the same in
-    other runs of the job, whatever happened in other threads before, and can be given instead of STEP+N.
+    other runs of the job, whatever happened in other threads before, and can be given instead of
+    STEP+N.
     """
     with TraceReader(run.trace) as reader:
         position = located(run, reader, position)
