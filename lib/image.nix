@@ -12,6 +12,8 @@
 # instruction, so what packing would save in space it would cost in guest time. The file holds
 # nix/store/…; the paths' names are in `paths`, a second output.
 #
+# A job with a root of its own (lib/root.nix) has that as its only layer.
+#
 # The files go from the store into the image as a tar stream, without a copy on the way. The
 # stream says all that the image depends on: the store's hard links (an optimised store has some,
 # another has none) and the time of packing are kept out of it, so that an image is the same to
@@ -94,7 +96,9 @@ let
       '';
     };
 
-  image =
+  image = inputs: if inputs ? root then [ inputs.root ] else closures inputs;
+
+  closures =
     {
       toolchain,
       others,

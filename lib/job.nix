@@ -17,6 +17,9 @@
 #   inputs  toolchain, others and sources, as lib/image.nix takes them
 #   graphs  the closures that exportReferencesGraph asks for: name -> list of strings with context
 #
+# A derivation with the attribute rewindRoot (lib/root.nix) is one in name only: its job is a
+# command in a root directory of its own, which is the only layer, `inputs.root`.
+#
 # A derivation that cannot run in the machine is refused, with one sentence.
 { lib }:
 
@@ -143,16 +146,25 @@ let
 
       outputNames = wordsOf "outputs" [ "out" ];
 
+      root = attrs.rewindRoot or null;
+
       data = {
         inherit name;
         args = map plain args;
         builder = plain builder;
+        root = null;
         env = environment;
         outputs = map (output: {
           name = output;
           path = plain outputs.${output};
         }) outputNames;
         structuredAttrs = structured;
+      }
+      // lib.optionalAttrs (root != null) {
+        root = root.directory;
+        inherit (root) env;
+        outputs = [ ];
+        structuredAttrs = null;
       };
       text = toJSON data;
 
@@ -242,23 +254,27 @@ let
       inherit (attrs) system;
       drv = plain drv;
       file = builtins.toFile "job.json" text;
-      inputs = {
-        toolchain = if hasToolchain then [ (appendContext stdenv stdenvContext) ] else [ ];
-        # Which path in its strings an input derivation made, evaluation does not know. A text
-        # with the hash parts of all of them has precisely these paths as its references. Those of
-        # sources and of the job's own outputs stay out: they change with every edit of a source,
-        # and what a layer is made from would change with them. (An input whose hash part stands
-        # nowhere, as its string was cut down to nothing, is left out. Nix would have it in the
-        # sandbox, under a name that the job cannot know.)
-        others =
-          if others == { } then
-            [ ]
-          else
-            lib.subtractLists (map hashPart (sources ++ map (output: output.path) data.outputs)) (
-              map (hash: appendContext hash others) (hashParts text)
-            );
-        sources = map (path: appendContext path { ${path} = context.${path}; }) sources;
-      };
+      inputs =
+        if root != null then
+          { root = appendContext root.image (contextOf "rewindRoot"); }
+        else
+          {
+            toolchain = if hasToolchain then [ (appendContext stdenv stdenvContext) ] else [ ];
+            # Which path in its strings an input derivation made, evaluation does not know. A text
+            # with the hash parts of all of them has precisely these paths as its references. Those of
+            # sources and of the job's own outputs stay out: they change with every edit of a source,
+            # and what a layer is made from would change with them. (An input whose hash part stands
+            # nowhere, as its string was cut down to nothing, is left out. Nix would have it in the
+            # sandbox, under a name that the job cannot know.)
+            others =
+              if others == { } then
+                [ ]
+              else
+                lib.subtractLists (map hashPart (sources ++ map (output: output.path) data.outputs)) (
+                  map (hash: appendContext hash others) (hashParts text)
+                );
+            sources = map (path: appendContext path { ${path} = context.${path}; }) sources;
+          };
     };
 in
 {

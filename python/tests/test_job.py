@@ -77,6 +77,49 @@ def test_parameters() -> None:
     assert list(job.outputs) == ["out", "dev"]
 
 
+ROOT: dict[str, Any] = {
+    "name": "make",
+    "builder": "make",
+    "args": ["check"],
+    "env": {"HOME": "/home/u", "CI": "1"},
+    "outputs": [],
+    "structuredAttrs": None,
+    "root": "/src",
+}
+
+
+def test_parameters_of_a_root() -> None:
+    job = parse(ROOT)
+    assert job.graphs() == ()
+    given = job.parameters(layers=1, epoch=1, seed="0", cores=4, shell="/nix/x", closures={})
+    found = [(key, value) for key, value in parameters(given) if key != "seed"]
+    assert found == [
+        ("layers", b"1"),
+        ("epoch", b"1"),
+        ("cores", b"4"),
+        ("root", b"/src"),
+        ("builder", b"make"),
+        ("arg", b"check"),
+        ("env", b"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+        ("env", b"HOME=/home/u"),
+        ("env", b"HOSTNAME=localhost"),
+        ("env", b"CI=1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"root": "src"},
+        {"structuredAttrs": {}},
+        {"outputs": [{"name": "out", "path": "/nix/store/x"}]},
+    ],
+)
+def test_refused_of_a_root(change: dict[str, Any]) -> None:
+    with pytest.raises(FormatError, match="has a root, and what does not go with it"):
+        parse(ROOT | change)
+
+
 def test_seed_decides_the_bytes() -> None:
     job = parse(sample("structured")["job"])
     closures = sample("structured")["closures"]

@@ -71,8 +71,11 @@ int main(int argc, char **argv)
 	p = parse_params(data, size);
 	printf("layers %u\nepoch %lld\ncores %u\n", p.layers, (long long)p.epoch, p.cores);
 	show("seed", p.seed.data, p.seed.size);
+	if (p.root)
+		show_string("root", p.root);
 	show_string("builder", p.builder);
-	show_string("shell", p.shell);
+	if (p.shell)
+		show_string("shell", p.shell);
 	for (char **arg = p.argv; *arg; arg++)
 		show_string("argv", *arg);
 	for (char **env = p.envp; *env; env++)

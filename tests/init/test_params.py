@@ -97,6 +97,39 @@ def test_good() -> None:
     assert result.stdout == b"\n".join(expected) + b"\n"
 
 
+ROOT: list[tuple[str, bytes]] = [
+    ("layers", b"1"),
+    ("epoch", b"0"),
+    ("seed", b"x"),
+    ("cores", b"1"),
+    ("root", b"/src"),
+    ("builder", b"./a/make"),
+    ("arg", b"check"),
+    ("env", b"PATH=/bin"),
+]
+
+
+def test_root() -> None:
+    """It has no shell and outputs, and its argv[0] is as it was given."""
+    result = run(encode(ROOT))
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.endswith(
+        b"root 4 /src\nbuilder 8 ./a/make\nargv 8 ./a/make\nargv 5 check\nenvp 9 PATH=/bin\n"
+    )
+
+
+@pytest.mark.parametrize("key", ["file", "output", "shell"])
+def test_root_excludes(key: str) -> None:
+    given = next(value for value in GOOD if value[0] == key)
+    said = said_of(encode([*ROOT, given]))
+    assert said == "parameters: a job with a root has no shell, files and outputs\n"
+
+
+def test_root_is_absolute() -> None:
+    said = said_of(encode([*(v for v in ROOT if v[0] != "root"), ("root", b"src")]))
+    assert "not an absolute path" in said
+
+
 def test_order_is_free() -> None:
     """The builder may come after its arguments: argv[0] is still its base name."""
     moved = [v for v in GOOD if v[0] != "builder"] + [("builder", b"relative")]

@@ -184,7 +184,18 @@ int main(void)
 	device_request(REWIND_CORES, params.cores, "cores");
 	machine_mount_layers(params.layers);
 	/* With the job's clock: what is made here shows when. */
-	sandbox_prepare(&params);
+	if (params.root) {
+		/* Who it is was settled when the builder was made, and it is to be somebody else. */
+		sandbox_drop(&builder);
+		sandbox_prepare_root();
+		terminal.slave = open_slave(terminal.master);
+		if (terminal.slave < 0)
+			fail_errno("cannot open a terminal");
+		builder = sandbox_fork_root(terminal.slave);
+		close(terminal.slave);
+	} else {
+		sandbox_prepare(&params);
+	}
 
 	sandbox_start(&builder);
 	send_log(terminal.master);

@@ -149,15 +149,14 @@ static void take(struct params *p, const struct value *v, bool *has_epoch)
 		p->cores = number(v, UINT32_MAX);
 		if (!p->cores)
 			reject(v, "a machine has at least one");
+	} else if (!strcmp(key, "root")) {
+		once(v, p->root);
+		p->root = absolute(v);
 	} else if (!strcmp(key, "builder")) {
-		const char *slash;
-
 		once(v, p->builder);
 		p->builder = string(v);
 		if (!v->size)
 			reject(v, "empty");
-		slash = strrchr(p->builder, '/');
-		p->argv[0] = slash ? (char *)slash + 1 : p->builder;
 	} else if (!strcmp(key, "shell")) {
 		once(v, p->shell);
 		p->shell = absolute(v);
@@ -221,13 +220,21 @@ struct params parse_params(char *data, size_t size)
 		bool given;
 	} required[] = {
 		{ "layers", p.layers }, { "epoch", has_epoch },     { "seed", p.seed.data },
-		{ "cores", p.cores },	{ "builder", p.builder },   { "shell", p.shell },
-		{ "output", p.outputs },
+		{ "cores", p.cores },	{ "builder", p.builder },
+		/* What only Nix's sandbox has. */
+		{ "shell", p.shell || p.root },
+		{ "output", p.outputs || p.root },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(required); i++)
 		if (!required[i].given)
 			fail("parameters: no %s", required[i].key);
+	if (p.root && (p.shell || p.files || p.outputs))
+		fail("parameters: a job with a root has no shell, files and outputs");
+	p.argv[0] = p.builder;
+	/* Nix gives a builder its base name. */
+	if (!p.root && strrchr(p.builder, '/'))
+		p.argv[0] = strrchr(p.builder, '/') + 1;
 	return p;
 }
 

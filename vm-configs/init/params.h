@@ -29,8 +29,13 @@ struct params {
 	time_t epoch;
 	struct bytes seed;
 	unsigned int cores;
+	/*
+	 * Where the job starts in layer 0, if that is its root directory; NULL for
+	 * a job that has Nix's sandbox.
+	 */
+	char *root;
 	char *builder;
-	char **argv; /* argv[0] is the builder's base name; ends with NULL */
+	char **argv; /* argv[0] is the builder's base name, or with a root it itself; ends with NULL */
 	size_t argc;
 	char **envp; /* ends with NULL */
 	size_t envc;

@@ -6,6 +6,7 @@
 #include <net/if.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,8 +30,16 @@
 #define UID "1000"
 #define GID "100"
 
+/* All users and groups that a container usually has, which are the same ones outside. */
+#define EVERYBODY "0 0 65536"
+
 /* Where init's root is while the builder's is being furnished. */
 #define OLD_ROOT "/real-root"
+
+/* What a job with a root of its own writes to it. */
+#define WRITTEN "/written"
+
+static const char *const devices[] = { "full", "null", "random", "tty", "urandom", "zero" };
 
 static void make_directory(const char *path, mode_t mode)
 {
@@ -48,6 +57,28 @@ static void make_link(const char *target, const char *path)
 static void put_text(const char *directory, const char *name, const char *text)
 {
 	new_file(directory, name, text, strlen(text));
+}
+
+/* What is to be in /dev, as names: where devices are mounted, and links. */
+static void furnish_dev(const char *dev)
+{
+	static const char *const links[][2] = {
+		{ "/proc/self/fd", "fd" },	{ "/proc/self/fd/0", "stdin" },
+		{ "/proc/self/fd/1", "stdout" }, { "/proc/self/fd/2", "stderr" },
+		{ "/dev/pts/ptmx", "ptmx" },
+	};
+	char path[64];
+
+	snprintf(path, sizeof(path), "%s/shm", dev);
+	make_directory(path, 0755);
+	snprintf(path, sizeof(path), "%s/pts", dev);
+	make_directory(path, 0755);
+	for (size_t i = 0; i < ARRAY_SIZE(links); i++) {
+		snprintf(path, sizeof(path), "%s/%s", dev, links[i][1]);
+		make_link(links[i][0], path);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(devices); i++)
+		put_text(dev, devices[i], "");
 }
 
 void sandbox_prepare(const struct params *params)
@@ -73,25 +104,64 @@ void sandbox_prepare(const struct params *params)
 	put_text(SANDBOX "/bin", "sh", "");
 	make_directory(SANDBOX "/build", 0700);
 	make_directory(SANDBOX "/dev", 0755);
-	make_directory(SANDBOX "/dev/shm", 0755);
-	make_directory(SANDBOX "/dev/pts", 0755);
-	make_link("/proc/self/fd", SANDBOX "/dev/fd");
-	make_link("/proc/self/fd/0", SANDBOX "/dev/stdin");
-	make_link("/proc/self/fd/1", SANDBOX "/dev/stdout");
-	make_link("/proc/self/fd/2", SANDBOX "/dev/stderr");
-	make_link("/dev/pts/ptmx", SANDBOX "/dev/ptmx");
-	put_text(SANDBOX "/dev", "full", "");
-	put_text(SANDBOX "/dev", "null", "");
-	put_text(SANDBOX "/dev", "random", "");
-	put_text(SANDBOX "/dev", "tty", "");
-	put_text(SANDBOX "/dev", "urandom", "");
-	put_text(SANDBOX "/dev", "zero", "");
+	furnish_dev(SANDBOX "/dev");
 	make_directory(SANDBOX "/proc", 0755);
 	for (size_t i = 0; i < params->file_count; i++) {
 		const struct file *file = &params->files[i];
 
 		new_file(SANDBOX "/build", file->name, file->content.data, file->content.size);
 	}
+}
+
+/* A directory for something to be mounted on, if there is none. */
+static void need_directory(const char *path, mode_t mode)
+{
+	struct stat st;
+
+	if (lstat(path, &st) < 0) {
+		if (errno != ENOENT)
+			fail_errno("sandbox: %s", path);
+		make_directory(path, mode);
+	} else if (!S_ISDIR(st.st_mode)) {
+		fail("the root's %s is no directory", path + strlen(SANDBOX));
+	}
+}
+
+void sandbox_prepare_root(void)
+{
+	struct stat root, hosts;
+
+	/* With the user and mode of the layer's: it is what the job sees of it. */
+	if (stat(LAYERS "/0", &root) < 0)
+		fail_errno("sandbox: the root");
+	make_directory(WRITTEN, 0700);
+	make_directory(WRITTEN "/upper", root.st_mode & 07777);
+	if (chown(WRITTEN "/upper", root.st_uid, root.st_gid) < 0)
+		fail_errno("sandbox: the root");
+	make_directory(WRITTEN "/work", 0700);
+	/* The devices that there are, are those in /dev. */
+	if (mount("none", SANDBOX, "overlay", MS_NODEV,
+		  "lowerdir=" LAYERS "/0,upperdir=" WRITTEN "/upper,workdir=" WRITTEN "/work,"
+		  "index=off,metacopy=off,redirect_dir=off,xino=off,uuid=null") < 0)
+		fail_errno("sandbox: cannot mount the root");
+	need_directory(SANDBOX "/dev", 0755);
+	need_directory(SANDBOX "/proc", 0555);
+	/* It may be a link. */
+	if (lstat(SANDBOX "/tmp", &root) < 0)
+		make_directory(SANDBOX "/tmp", 01777);
+	/* An exported container's is empty: it was there for a file to be mounted on. */
+	if (lstat(SANDBOX "/etc", &root) < 0 && errno == ENOENT)
+		make_directory(SANDBOX "/etc", 0755);
+	else if (!S_ISDIR(root.st_mode))
+		return;
+	if (lstat(SANDBOX "/etc/hosts", &hosts) == 0) {
+		if (!S_ISREG(hosts.st_mode) || hosts.st_size)
+			return;
+		if (unlink(SANDBOX "/etc/hosts") < 0)
+			fail_errno("sandbox: /etc/hosts");
+	}
+	put_text(SANDBOX "/etc", "hosts", "127.0.0.1 localhost\n"
+					  "::1 localhost\n");
 }
 
 /* All below runs in the process that becomes the builder. */
@@ -218,12 +288,8 @@ static void bind_store(unsigned int layers)
 			bind_input(&inputs[i]);
 }
 
-static void mount_rest(const char *shell)
+static void mount_rest(void)
 {
-	static const char *const devices[] = { "full", "null", "random", "tty", "urandom", "zero" };
-
-	bind_mount(shell, "/bin/sh");
-	bind_mount("/build", "/build");
 	for (size_t i = 0; i < ARRAY_SIZE(devices); i++) {
 		char source[64], target[64];
 
@@ -251,19 +317,55 @@ static void set_up_descriptors(int terminal)
 		fail_errno("sandbox: standard input and output");
 }
 
-static void set_up_process(void)
+static void set_up_process(const char *uid, const char *gid, const char *directory)
 {
 	/* A session of its own, without a controlling terminal. */
 	if (setsid() < 0)
 		fail_errno("sandbox: session");
-	if (setgid(atoi(GID)) < 0 || setuid(atoi(UID)) < 0)
+	if (setgid(atoi(gid)) < 0 || setuid(atoi(uid)) < 0)
 		fail_errno("sandbox: user");
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		fail_errno("sandbox: signal at the parent's end");
 	if (personality(ADDR_NO_RANDOMIZE) < 0)
 		fail_errno("sandbox: personality");
-	if (chdir("/build") < 0)
-		fail_errno("sandbox: /build");
+	if (chdir(directory) < 0)
+		fail_errno("sandbox: %s", directory);
+}
+
+/* In the root directory: what Nix's sandbox has in it. */
+static void furnish_as_nix(const struct params *params)
+{
+	bind_store(params->layers);
+	bind_mount(params->shell, "/bin/sh");
+	bind_mount("/build", "/build");
+	mount_rest();
+}
+
+/* The same for a root of the job's own: /dev is ours, and all else it brings. */
+static void furnish_root(void)
+{
+	if (mount("none", "/dev", "tmpfs", MS_NOSUID, "mode=0755,size=64k") < 0)
+		fail_errno("sandbox: /dev");
+	furnish_dev("/dev");
+	mount_rest();
+}
+
+static void __attribute__((noreturn)) execute(const struct params *params)
+{
+	int status = 1;
+
+	if (params->root) {
+		/* PATH, in which it is looked for, is the job's. */
+		environ = params->envp;
+		execvp(params->builder, params->argv);
+		/* As shells and container engines have it. */
+		status = errno == ENOENT ? 127 : 126;
+	} else {
+		execve(params->builder, params->argv, params->envp);
+	}
+	/* In Nix's words; and with Nix, too, this is a build that failed. */
+	dprintf(STDERR_FILENO, "error: executing '%s': %s\n", params->builder, strerror(errno));
+	_exit(status);
 }
 
 static void __attribute__((noreturn)) become_builder(int terminal)
@@ -278,15 +380,17 @@ static void __attribute__((noreturn)) become_builder(int terminal)
 	if (unshare(CLONE_NEWNS) < 0)
 		fail_errno("sandbox: mount namespace");
 	change_root();
-	bind_store(params.layers);
-	mount_rest(params.shell);
+	if (params.root)
+		furnish_root();
+	else
+		furnish_as_nix(&params);
 	set_up_descriptors(terminal);
-	set_up_process();
+	if (params.root)
+		set_up_process("0", "0", params.root);
+	else
+		set_up_process(UID, GID, "/build");
 	device_request(REWIND_START, 0, "start");
-	execve(params.builder, params.argv, params.envp);
-	/* In Nix's words; and with Nix, too, this is a build that failed. */
-	dprintf(STDERR_FILENO, "error: executing '%s': %s\n", params.builder, strerror(errno));
-	_exit(1);
+	execute(&params);
 }
 
 static void await(int go)
@@ -332,7 +436,14 @@ static void let_go_on(const struct builder *builder)
 		fail("%.*s", (int)n, text);
 }
 
-struct builder sandbox_fork(int terminal)
+/* What differs between the two kinds of builders before they know their job. */
+struct kind {
+	const char *uids;
+	const char *gids;
+	bool as_nix;
+};
+
+static struct builder fork_as(int terminal, const struct kind *kind)
 {
 	struct builder builder;
 	int go[2], said[2];
@@ -351,7 +462,8 @@ struct builder sandbox_fork(int terminal)
 		set_up_network();
 		set_up_names();
 		/* It forbids nothing that is done from here on. */
-		seccomp_as_nix();
+		if (kind->as_nix)
+			seccomp_as_nix();
 		if (write_all(said[1], "", 1) < 0)
 			fail_errno("sandbox: pipe");
 		await(go[0]);
@@ -361,17 +473,40 @@ struct builder sandbox_fork(int terminal)
 	close(said[1]);
 	builder.go = go[1];
 	builder.said = said[0];
-	/* One user and one group, which are the superuser's outside: so Nix does as root. */
-	write_proc(builder.pid, "uid_map", UID " 0 1");
-	write_proc(builder.pid, "setgroups", "deny");
-	write_proc(builder.pid, "gid_map", GID " 0 1");
+	write_proc(builder.pid, "uid_map", kind->uids);
+	if (kind->as_nix)
+		write_proc(builder.pid, "setgroups", "deny");
+	write_proc(builder.pid, "gid_map", kind->gids);
 	let_go_on(&builder);
 	return builder;
+}
+
+struct builder sandbox_fork(int terminal)
+{
+	/* One user and one group, which are the superuser's outside: so Nix does as root. */
+	return fork_as(terminal, &(struct kind){ UID " 0 1", GID " 0 1", true });
+}
+
+struct builder sandbox_fork_root(int terminal)
+{
+	return fork_as(terminal, &(struct kind){ EVERYBODY, EVERYBODY, false });
+}
+
+static void close_builder(const struct builder *builder)
+{
+	close(builder->go);
+	close(builder->said);
+}
+
+void sandbox_drop(const struct builder *builder)
+{
+	if (kill(builder->pid, SIGKILL) < 0 || waitpid(builder->pid, NULL, 0) < 0)
+		fail_errno("sandbox: cannot end a process");
+	close_builder(builder);
 }
 
 void sandbox_start(const struct builder *builder)
 {
 	let_go_on(builder);
-	close(builder->go);
-	close(builder->said);
+	close_builder(builder);
 }

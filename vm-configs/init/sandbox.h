@@ -14,6 +14,9 @@
 /* Make the builder's root directory, with the job's files in its /build. */
 void sandbox_prepare(const struct params *params);
 
+/* Make the root directory of a job that brings its own: layer 0, and it can write to it. */
+void sandbox_prepare_root(void);
+
 /*
  * The process that is to become the builder, in its namespaces (but that of
  * mounts), and waiting. It needs to know nothing of the job, and it is a good part
@@ -27,6 +30,15 @@ struct builder {
 
 /* Make it. The terminal will be its standard output and error. */
 struct builder sandbox_fork(int terminal);
+
+/*
+ * The same for a job with a root of its own, which has all users there and is
+ * number 0 of them, as in a container: docs/roots.md says what differs.
+ */
+struct builder sandbox_fork_root(int terminal);
+
+/* End one that waits, and was not started. */
+void sandbox_drop(const struct builder *builder);
 
 /*
  * Start the builder: it reads the parameters by itself. When this returns, it

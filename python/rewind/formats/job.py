@@ -4,11 +4,13 @@ The file is written by lib/job.nix, one JSON object::
 
     { "name": "bank-0.1.0", "builder": "/nix/store/…/bash", "args": ["-e", "…"],
       "env": { "NAME": "VALUE", … }, "outputs": [ { "name": "out", "path": "/nix/store/…" } ],
-      "structuredAttrs": null }
+      "structuredAttrs": null, "root": null }
 
 ``env`` is the derivation's, as in its .drv. With structured attributes, ``structuredAttrs`` is
-the object that the .drv has in ``__json``, and ``env`` does not matter. The file has no version:
-a run holds a job.json of its own flake's, never an older one.
+the object that the .drv has in ``__json``, and ``env`` does not matter. ``root`` is the directory
+that a job starts in whose root directory is the only layer (docs/roots.md): such a job has no
+outputs, no structured attributes, and the environment is what comes to a container's. The file has
+no version: a run holds a job.json of its own flake's, never an older one.
 
 What a builder is given follows Nix 2.26, whose source (src/libstore, the local derivation goal)
 and behaviour it was compared with; tests/data holds what that Nix gave the same derivations.
@@ -31,6 +33,13 @@ BUILD = "/build"
 """The directory that a build starts in."""
 
 STORE = "/nix/store"
+
+CONTAINER = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/root",
+    "HOSTNAME": "localhost",
+}
+"""The environment in a root of the job's own, unless it says otherwise: as containers have it."""
 
 _GRAPH_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)
 _SHELL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -60,6 +69,8 @@ class Job:
     outputs: Mapping[str, str]
     """Store paths by name; their order is that of the derivation's ``outputs``."""
     structured: Mapping[str, Any] | None
+    root: str | None = None
+    """Where it starts, if the layer is its root directory."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -81,17 +92,21 @@ class Job:
             if not isinstance(output, dict):
                 raise FormatError("the job is damaged: an output is no object")
             outputs[_typed(output, "name", str)] = _typed(output, "path", str)
-        if not outputs:
+        root = None if data.get("root") is None else _typed(data, "root", str)
+        if root is not None and (outputs or structured is not None or not root.startswith("/")):
+            raise FormatError("the job is damaged: it has a root, and what does not go with it")
+        if root is None and not outputs:
             raise FormatError("the job is damaged: it has no output")
         env = _typed(data, "env", dict)
         args = _typed(data, "args", list)
         if not all(isinstance(value, str) for value in (*env.values(), *args)):
             raise FormatError("the job is damaged: an argument or a variable is no string")
         builder = _typed(data, "builder", str)
-        if not builder.startswith("/"):
+        if root is None and not builder.startswith("/"):
             # builtin:fetchurl and the like, which Nix itself carries out.
             raise FormatError(f"the job's builder, {builder}, is no program")
-        return cls(_typed(data, "name", str), builder, tuple(args), env, outputs, structured)
+        name = _typed(data, "name", str)
+        return cls(name, builder, tuple(args), env, outputs, structured, root)
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -111,6 +126,8 @@ class Job:
 
         :raises FormatError: if the attribute is malformed.
         """
+        if self.root is not None:
+            return ()
         if self.structured is not None:
             graphs = self.structured.get("exportReferencesGraph", {})
             if not isinstance(graphs, dict):
@@ -127,6 +144,8 @@ class Job:
 
         :raises FormatError: if the job's ``exportReferencesGraph`` is malformed.
         """
+        if self.root is not None:
+            return Sandbox(CONTAINER | {name: self.env[name] for name in sorted(self.env)}, {})
         env = {
             "PATH": "/path-not-set",
             "HOME": "/homeless-shelter",
@@ -184,7 +203,7 @@ class Job:
             # As many bits as the kernel's generator holds, whatever the seed's length.
             ("seed", hashlib.sha256(seed.encode()).digest()),
             ("cores", str(cores)),
-            ("shell", shell),
+            ("shell", shell) if self.root is None else ("root", self.root),
             ("builder", self.builder),
             *(("arg", self._placed(arg)) for arg in self.args),
             *(("env", f"{name}={value}") for name, value in sandbox.env.items()),

@@ -18,7 +18,8 @@ attribute               type             what
                                          in it to the attribute of this derivation (a key of its
                                          own ``exportReferencesGraph``) that holds that closure;
                                          may be left out
-``shell``               string           path of what /bin/sh is in the job's sandbox
+``shell``               string           path of what /bin/sh is in the job's sandbox; a job with a
+                                         root of its own has none
 ``schedule``            list             as `rewind.formats.schedule.from_data` takes it
 ``epoch``               int              wall clock at the job's start, seconds since 1970
 ``seed``                string           what the kernel's random number generator is given
