@@ -19,7 +19,7 @@ _SUPER = struct.Struct("<I8xBxH24xI")
 _SUPER_AT = 1024
 _MAGIC = 0xE0F5E1E2
 _COMPACT = struct.Struct("<HHHHI4xI12x")
-_EXTENDED = struct.Struct("<HHHHQI40x")
+_EXTENDED = struct.Struct("<HHHHQI44x")
 _DIRENT = struct.Struct("<QHBx")
 _NUMBER_UNIT = 32
 _PLAIN, _INLINE, _CHUNKS = 0, 2, 4
@@ -119,6 +119,29 @@ class Layer:
                 above.append(here)
                 here = found
         return here
+
+    def check(self) -> None:
+        """See that the image has all of the files that are in it."""
+        todo, seen = [self._root], {self._root}
+        while todo:
+            inode = self.inode(todo.pop())
+            if inode.layout not in (_PLAIN, _INLINE, _CHUNKS):
+                raise InspectError(f"{self.path} is compressed, which no layer is")
+            if inode.layout == _CHUNKS:
+                for _ in self._chunks(inode):
+                    pass
+            elif stat.S_ISREG(inode.mode) and inode.size:
+                # Its content begins and ends in the image.
+                short = inode.size % self._block if inode.layout == _INLINE else 0
+                if inode.size > short:
+                    end = inode.data * self._block + inode.size - short
+                    self._bytes(end - 1, 1)
+                self._bytes(inode.tail, short)
+            elif stat.S_ISDIR(inode.mode):
+                for name, number in self.entries(inode):
+                    if name not in (b".", b"..") and number not in seen:
+                        seen.add(number)
+                        todo.append(number)
 
     def read(self, inode: Inode, limit: int) -> bytes:
         """The content of *inode*.

@@ -1,13 +1,15 @@
 """The guest's files: what its page cache has of them, and what the layers have.
 
 A build's own files are in tmpfs, and so in the page cache, whole. Inputs are in layers, of which
-the page cache has what was read; those are read from the layer itself.
+the page cache has what was read; those are read from the layer itself. A root of the job's own
+(docs/roots.md) is an overlay: each of its files is one in tmpfs, if it was written to, or else one
+in the layer, and a directory can be both.
 """
 
 import itertools
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -83,7 +85,41 @@ class File:
 
 def of_file(file: Any) -> File:
     """What the kernel's ``struct file *`` stands for."""
-    return File(d_path(file.f_path).decode(errors="surrogateescape"), file.f_inode.read_())
+    path = d_path(file.f_path).decode(errors="surrogateescape")
+    return File(path, _real(file.f_inode.read_()))
+
+
+def _overlaid(inode: Any) -> "tuple[Any, Any] | None":
+    """The dentries that a file of an overlay is made of, which has one lower layer.
+
+    The one in tmpfs and the one in the layer, each None if there is none; None if *inode* is of
+    another file system. (struct ovl_inode in fs/overlayfs/ovl_entry.h of 6.12)
+    """
+    if inode.i_sb.s_type.name.string_() != b"overlay":
+        return None
+    whole = container_of(inode, "struct ovl_inode", "vfs_inode")
+    upper = whole.member_("__upperdentry").read_()
+    entry = whole.oe.read_()
+    lower = None
+    if entry and int(entry.member_("__numlower")):
+        lower = entry.member_("__lowerstack")[0].dentry.read_()
+    if not upper and lower is None:
+        raise InspectError("a file of the root makes no sense")
+    return upper if upper else None, lower
+
+
+def _real(inode: Any) -> Any:
+    """The inode that has the content of *inode*, which is itself unless it is an overlay's."""
+    parts = _overlaid(inode)
+    if parts is None:
+        return inode
+    upper, lower = parts
+    return (lower if upper is None else upper).d_inode.read_()
+
+
+def _is_whiteout(inode: Any) -> bool:
+    """Whether it says, in what was written to an overlay, that a file of the layer is gone."""
+    return stat.S_ISCHR(int(inode.i_mode)) and int(inode.i_rdev) == 0
 
 
 @attrs.frozen
@@ -101,7 +137,12 @@ class Node:
     @property
     def file(self) -> File:
         """It as the kernel has it."""
-        return File(self.path, self.dentry.d_inode.read_())
+        return File(self.path, _real(self.dentry.d_inode.read_()))
+
+    @property
+    def overlaid(self) -> tuple[Any, Any] | None:
+        """What it is made of, if it is in an overlay: the dentries in tmpfs and in the layer."""
+        return None if self.dentry is None else _overlaid(self.dentry.d_inode.read_())
 
     @property
     def mode(self) -> int:
@@ -435,7 +476,11 @@ class Files:
         if node.dentry is not None:
             for name, dentry in self._dentries(node.dentry):
                 cached[name] = node.below(name, *self._mounted(node.mount, dentry))
-        if node.file_system == "erofs":
+        parts = node.overlaid
+        if parts is not None:
+            # The kernel's cache has the names that were asked for.
+            yield from self._uncached(node, parts, cached)
+        elif node.file_system == "erofs":
             # Of an input the kernel knows the names that were asked for; a layer has them all.
             layer, inode = self._in_layer(node)
             for name, number in layer.entries(inode):
@@ -454,15 +499,48 @@ class Files:
         wanted = name.encode(errors="surrogateescape")
         if not stat.S_ISDIR(node.mode):
             return None
+        cached = set()
         if node.dentry is not None:
             for found, dentry in self._dentries(node.dentry):
                 if found == wanted:
                     return node.below(wanted, *self._mounted(node.mount, dentry))
+                cached.add(found)
+        parts = node.overlaid
+        if parts is not None:
+            path = node.below(wanted, None, None).path
+            uncached = self._uncached(node, parts, cached)
+            return next((child for child in uncached if child.path == path), None)
         if node.file_system == "erofs":
             layer, inode = self._in_layer(node)
             below = layer.lookup(inode, name)
             return None if below is None else node.in_layer(wanted, layer, below)
         return None
+
+    def _uncached(
+        self, node: "Node", parts: tuple[Any, Any], cached: Container[bytes]
+    ) -> "Iterator[Node]":
+        """What is in the directory *node*, made of *parts*, as these have it; less *cached*."""
+        upper, lower = parts
+        below: dict[bytes, Inode] = {}
+        layer = None
+        if lower is not None:
+            file = File(node.path, lower.d_inode.read_())
+            layer = self._layer(file)
+            inode = layer.inode(self._erofs_number(file))
+            entries = layer.entries(inode)
+            below = {name: layer.inode(number) for name, number in entries}
+        for name, dentry in () if upper is None else self._dentries(upper):
+            hidden = below.pop(name, None)
+            if name in cached or _is_whiteout(dentry.d_inode):
+                continue
+            written = node.below(name, node.mount, dentry)
+            if stat.S_ISDIR(written.mode) and hidden is not None and stat.S_ISDIR(hidden.mode):
+                # Whether it is another one than the layer's, the kernel knew.
+                raise InspectError(f"the kernel has forgotten what {written.path} is made of")
+            yield written
+        for name, inode in below.items():
+            if layer is not None and name not in (b".", b"..") and name not in cached:
+                yield node.in_layer(name, layer, inode)
 
     def _dentries(self, directory: Any) -> Iterator[tuple[bytes, Any]]:
         """The names in *directory* that the kernel has in its cache, with their dentries."""
