@@ -19,6 +19,12 @@ let
 
   inherit (pkgs.callPackage ./image.nix { inherit shell; }) image extras;
 
+  roots = import ./root.nix {
+    inherit lib;
+    inherit (pkgs) erofs-utils;
+    roots = pkgs.callPackage ../python/roots.nix { };
+  };
+
   bootSnapshot = import ./boot-snapshot.nix {
     inherit recorder;
     inherit (machineParts) machine;
@@ -217,6 +223,55 @@ in
     ```
   */
   check = withOptions "check" searches.check searches.options fromValue;
+
+  /**
+    A command in a root directory that has nothing to do with Nix, as a derivation for `run`,
+    `search` and `check`; Nix itself cannot build it. See docs/roots.md.
+
+    # Inputs
+
+    `root`, or `image`
+    : A directory or a tarball; or an erofs image.
+
+    `command`
+    : The program, and its arguments.
+
+    `cwd` ("/"), `env` ({ })
+    : Where it starts, and its environment besides what a container has.
+
+    `name`
+    : Optional: the derivation's name. That of the program, unless it is given.
+
+    # Type
+
+    ```
+    inRoot :: { root :: Path; command :: [String]; ... } -> Derivation
+    ```
+
+    # Example
+
+    ```nix
+    checks.x86_64-linux.app = rewind.lib.x86_64-linux.check {
+      drv = rewind.lib.x86_64-linux.inRoot {
+        root = ./app.tar;
+        cwd = "/src";
+        command = [ "make" "check" ];
+      };
+    };
+    ```
+  */
+  inherit (roots) inRoot;
+
+  /**
+    The image of a directory or tarball that `inRoot` takes.
+
+    # Type
+
+    ```
+    rootImage :: Path -> Derivation
+    ```
+  */
+  inherit (roots) rootImage;
 
   /**
     What is run, as the recorder is told it; see `job.nix`.

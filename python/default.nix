@@ -7,6 +7,7 @@
   python3Packages,
   runCommand,
   elfutils,
+  erofs-utils,
   gdb,
   installShellFiles,
   ruff,
@@ -30,6 +31,7 @@ let
       ../vm-configs
       ./builder.nix
       ./recorder.nix
+      ./roots.nix
       ./searcher.nix
       ./rewind/__init__.py
       ./rewind/analysis
@@ -38,6 +40,7 @@ let
       ./rewind/machine
       ./rewind/recorder
       ./rewind/replay
+      ./rewind/roots
       ./rewind/search
     ];
   };
@@ -89,6 +92,10 @@ python3Packages.buildPythonApplication {
       elfutils
       gdb
     ])
+    # The machine has the image that it makes: not just anybody's.
+    "--set-default"
+    "REWIND_MKFS_EROFS"
+    "${erofs-utils}/bin/mkfs.erofs"
     "--set-default"
     "REWIND_PLUGIN"
     "${plugin}/lib/watch.so"
@@ -106,6 +113,7 @@ python3Packages.buildPythonApplication {
   '';
 
   nativeCheckInputs = with python3Packages; [
+    erofs-utils
     hypothesis
     pytestCheckHook
   ];

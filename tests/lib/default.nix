@@ -39,6 +39,22 @@ let
     fromValue = (rewind.${function} ({ inherit drv; } // given)).drvPath;
     fromDrv = (rewind."${function}FromDrv" (fromDrv drv.drvPath // given)).drvPath;
   };
+
+  # Its environment has names that derivations have a use for, and its name needs a mend.
+  inRoot = rewind.inRoot {
+    root = ./.;
+    command = [
+      "./.run me"
+      "--quick"
+      "two words"
+    ];
+    cwd = "/";
+    env = {
+      name = "x";
+      outputs = "a b";
+      "odd-name" = "1";
+    };
+  };
 in
 {
   inherit rewind samples refused;
@@ -55,6 +71,7 @@ in
   # Per sample: the .drv of its run.
   sameRun = lib.mapAttrs (_: drv: bothWays "run" drv { }) samples // {
     withOptions = bothWays "run" samples.bank options;
+    inRoot = bothWays "run" inRoot { };
   };
 
   # The .drv of its search.

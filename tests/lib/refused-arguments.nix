@@ -32,6 +32,32 @@ in
     says = "check called without required argument 'drv'";
   };
 
+  noRoot = {
+    drv = rewind.run { drv = rewind.inRoot { command = [ "true" ]; }; };
+    says = "inRoot takes a root (a directory or tarball) or an image";
+  };
+
+  commandIsNoList = {
+    drv = rewind.run {
+      drv = rewind.inRoot {
+        root = ./.;
+        command = "true";
+      };
+    };
+    says = "command is a list of a program and its arguments";
+  };
+
+  relativeCwd = {
+    drv = rewind.run {
+      drv = rewind.inRoot {
+        root = ./.;
+        command = [ "true" ];
+        cwd = "src";
+      };
+    };
+    says = "cwd is an absolute path in the root";
+  };
+
   noDerivation = {
     drv = rewind.check { drv = "bank"; };
     says = "this has no drvAttrs";

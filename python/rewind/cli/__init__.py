@@ -15,6 +15,7 @@ from rewind.formats import FormatError
 
 _COMMANDS = {
     "nix": "Record the build of a derivation.",
+    "run": "Record a command in a directory or container that has nothing to do with Nix.",
     "check": "Look for a schedule under which a build ends otherwise.",
     "show": "The command line that makes a run again.",
     "ls": "The runs in the store.",

@@ -45,6 +45,11 @@ class Derivation:
         return self.env.get("__json")
 
     @property
+    def made(self) -> dict[str, str]:
+        """The outputs that its job makes, as `outputs`: a command in a root has none."""
+        return {} if "rewindRoot" in self.attributes else self.outputs
+
+    @property
     def attributes(self) -> dict[str, Any]:
         """Its attributes: the structured ones, or the environment."""
         text = self.structured_attrs

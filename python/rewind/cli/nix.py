@@ -208,6 +208,11 @@ def evaluate(expression: str, **strings: str) -> Any:
     return json.loads(text)
 
 
+def add(name: str, path: Path) -> Path:
+    """Put the file *path* into the store, under that *name*: where it is then."""
+    return Path(nix("store", "add-path", "--name", name, str(path)).strip())
+
+
 @attrs.frozen
 class PathInfo:
     """A valid path of the store."""

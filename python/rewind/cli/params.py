@@ -169,6 +169,35 @@ def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")(function)
 
 
+def schedule_option(function: F) -> F:
+    """The option --schedule, as the argument ``perturbations``."""
+    return click.option(
+        "--schedule",
+        "perturbations",
+        type=ScheduleType(),
+        help='Perturbations: JSON, such as [{"at": "33+5530", "stall": 1000000}], or its file.',
+    )(function)
+
+
+def root_options(function: F) -> F:
+    """The options of a job in a root of its own: ``root``, ``cwd`` and ``env``."""
+    options = (
+        click.option(
+            "--root",
+            type=click.Path(path_type=Path),
+            metavar="DIR|TARBALL|IMAGE",
+            help="Run a command in this root directory, which Nix knows nothing of.",
+        ),
+        click.option("--cwd", metavar="DIR", help="Where in the root it starts; / by default."),
+        click.option(
+            "--env", multiple=True, metavar="NAME=VALUE", help="A variable of its environment."
+        ),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
 def run_options(function: F) -> F:
     """The options of a run, but for its schedule."""
     from rewind.machine.qemu import MEMORY_MAX, MEMORY_MIN

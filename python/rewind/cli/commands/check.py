@@ -8,7 +8,7 @@ import attrs
 import click
 
 from rewind.cli import drv as drvs
-from rewind.cli import params, recording, runs
+from rewind.cli import params, recording, rooted, runs
 from rewind.cli.drv import Derivation
 from rewind.cli.errors import Failure
 from rewind.cli.nix import BuildFailure
@@ -54,7 +54,8 @@ class Bounds:
 
 
 @click.command("check")
-@click.argument("job", metavar="[DRV|INSTALLABLE]", required=False)
+@click.argument("words", metavar="[DRV|INSTALLABLE|-- COMMAND [ARG]...]", nargs=-1)
+@params.root_options
 @click.option(
     "--schedules",
     type=params.Whole(0, SCHEDULES_MAX),
@@ -92,7 +93,10 @@ class Bounds:
 @params.run_options
 @params.json_option
 def command(
-    job: str | None,
+    words: tuple[str, ...],
+    root: Path | None,
+    cwd: str | None,
+    env: tuple[str, ...],
     schedules: int | None,
     every: bool,
     base: Run | None,
@@ -122,16 +126,25 @@ def command(
     options = Options(
         name=name, epoch=epoch, seed=seed, cores=cores, memory=memory, time_limit=time_limit
     )
-    if (job is None) == (base is None):
-        raise Failure("a search is of a job (DRV or INSTALLABLE) or around a run (--run RUN)")
+    if sum((bool(words) and root is None, root is not None, base is not None)) != 1 or (
+        base is not None and words
+    ):
+        raise Failure(
+            "a search is of a job (DRV or INSTALLABLE, or --root ROOT -- COMMAND) or around a run"
+            " (--run RUN)"
+        )
     if first is not None and first.offset:
         raise Failure(f"a search starts from a step, not from {first}")
-    if job is not None:
-        derivation = drvs.resolve(job)
-        drvs.check(derivation)
-    else:
-        assert base is not None
+    rooted.check_options(root, cwd, env)
+    if root is not None:
+        derivation = rooted.job(root, words, cwd, env)
+    elif base is not None:
         derivation, options = _around(base, options, first)
+    elif len(words) > 1:
+        raise Failure(f"a search is of one job, not of {' and '.join(words)}")
+    else:
+        derivation = drvs.resolve(words[0])
+        drvs.check(derivation)
     bounds = Bounds(
         schedules=schedules,
         first=None if first is None else first.step,

@@ -83,15 +83,69 @@ def compare(outputs: dict[str, str], manifest: Manifest) -> list[Comparison]:
     return result
 
 
+@attrs.frozen(kw_only=True)
+class Made:
+    """A run that was asked for."""
+
+    run: runs.Run
+    manifest: Manifest
+    host_time: float
+    """Seconds that it took to have it."""
+    known: bool
+    """Whether it was there."""
+    no_effect: Any
+    """The perturbations that had none."""
+
+    def data(self) -> dict[str, Any]:
+        """For an answer in JSON."""
+        return {
+            **runs.summary(self.run, self.manifest),
+            "host_time": round(self.host_time * 1e9),
+            "was_known": self.known,
+            "messages": list(self.manifest.messages),
+            "without_effect": self.no_effect,
+        }
+
+    def say(self) -> None:
+        """Say what came of it."""
+        print_run(self.run, self.manifest, None if self.known else self.host_time)
+
+    def check_memory(self) -> None:
+        """Fail if it was the machine that let the job fail."""
+        if not self.manifest.outcome.success and out_of_memory(self.manifest.messages):
+            raise Failure(
+                "the build failed as memory ran out, and the machine had"
+                f" {self.manifest.memory:,} MiB: --memory gives it more"
+            )
+
+
+def make(job: drvs.Derivation, options: Options) -> Made:
+    """Record the run of *job*, unless it is there.
+
+    :raises Failure: if that fails.
+    """
+    made = recording.instantiate(job, options)
+    known = bool(nix.valid([made.out]))
+    begin = time.monotonic()
+    recording.record(job.name, made)
+    host_time = time.monotonic() - begin
+    run = runs.from_path(made.out)
+    if run is None:
+        raise Failure(f"{made.out} is not a run: its manifest is missing")
+    manifest = run.manifest()
+    return Made(
+        run=run,
+        manifest=manifest,
+        host_time=host_time,
+        known=known,
+        no_effect=warn_of_no_effect(manifest, run),
+    )
+
+
 @click.command("nix")
 @click.argument("job", metavar="DRV|INSTALLABLE")
 @params.run_options
-@click.option(
-    "--schedule",
-    "perturbations",
-    type=params.ScheduleType(),
-    help='Perturbations: JSON, such as [{"at": "33+5530", "stall": 1000000}], or its file.',
-)
+@params.schedule_option
 @click.option(
     "--clock", default="instructions", callback=_check_clock, help="Only instructions: 1 ns each."
 )
@@ -125,41 +179,19 @@ def command(
         memory=memory,
         time_limit=time_limit,
     )
-    made = recording.instantiate(derivation, options)
-    known = bool(nix.valid([made.out]))
-    begin = time.monotonic()
-    recording.record(derivation.name, made)
-    host_time = time.monotonic() - begin
-
-    run = runs.from_path(made.out)
-    if run is None:
-        raise Failure(f"{made.out} is not a run: its manifest is missing")
-    manifest = run.manifest()
-    no_effect = warn_of_no_effect(manifest, run)
-    comparisons = compare(derivation.outputs, manifest)
+    made = make(derivation, options)
+    manifest = made.manifest
+    comparisons = compare(derivation.made, manifest)
     for comparison in comparisons:
         for answer in comparison.caches:
             if answer.problem is not None:
                 warn(f"{answer.url}: {answer.problem}")
     if as_json:
-        say_json(
-            {
-                **runs.summary(run, manifest),
-                "host_time": round(host_time * 1e9),
-                "was_known": known,
-                "messages": list(manifest.messages),
-                "without_effect": no_effect,
-                "outputs": {c.name: _data(c) for c in comparisons},
-            }
-        )
+        say_json({**made.data(), "outputs": {c.name: _data(c) for c in comparisons}})
     else:
-        print_run(run, manifest, None if known else host_time)
+        made.say()
         _print(comparisons)
-    if not manifest.outcome.success and out_of_memory(manifest.messages):
-        raise Failure(
-            f"the build failed as memory ran out, and the machine had {manifest.memory:,} MiB:"
-            " --memory gives it more"
-        )
+    made.check_memory()
     return int(any(comparison.differs for comparison in comparisons))
 
 
