@@ -12,12 +12,13 @@ from itertools import count, islice
 
 import attrs
 
+from rewind.analysis.objects import Objects
 from rewind.formats.schedule import Named, NamedPerturbation, Schedule, ordered
 from rewind.formats.trace import Frame, decode
 from rewind.inspect import InspectError
 from rewind.recorder.request import RunRequest
 from rewind.replay.races import RacesError
-from rewind.search import SearchError, machines
+from rewind.search import SearchError, machines, objects
 from rewind.search.conflicts import Conflicts, analysis, candidates
 from rewind.search.generate import STRATEGIES, TOGETHER, Candidates, Known
 from rewind.search.keyframes import Keyframes, stops
@@ -303,6 +304,9 @@ class Search:
     def _candidates(self, baseline: Ended, keyframes: Keyframes) -> Candidates:
         """What conflicting accesses of the unperturbed run suggest."""
         fixed = self._request.schedule
+        records = baseline.tape.records(baseline.end.start, select=Objects.wants)
+        others = Candidates(objects=objects.positions(objects.find(records).pairs))
+        taken = {p.step for p in baseline.by_steps}
         try:
             found = self._conflicts.find(self._request, fixed, baseline, keyframes)
         except (RacesError, InspectError) as error:
@@ -310,10 +314,10 @@ class Search:
             self._analysis = Analysis(
                 inverted=0, unordered=0, atomics=0, incomplete=True, error=str(error)
             )
-            return Candidates()
+            return others.usable(self._bounds.first, taken)
         self._analysis = analysis(found)
-        taken = {p.step for p in baseline.by_steps}
-        return candidates(found, baseline.tape).usable(self._bounds.first, taken)
+        memory = candidates(found, baseline.tape)
+        return attrs.evolve(memory, objects=others.objects).usable(self._bounds.first, taken)
 
     def _following(self, first: NamedPerturbation, keyframes: Keyframes) -> Sequence[Named]:
         """What conflicting accesses of the run that *first* perturbs suggest."""

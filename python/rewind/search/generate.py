@@ -61,6 +61,9 @@ class Candidates:
     atomics: tuple[Position, ...] = ()
     """Of pairs that only atomic accesses have ordered; then of those that a lock keeps apart."""
 
+    objects: tuple[Position, ...] = ()
+    """Of pairs of accesses to files, pipes and the like; see `rewind.search.objects`."""
+
     def usable(self, first: int, taken: Container[int]) -> "Candidates":
         """Those from step *first* on, and not in one of the steps that are *taken*."""
 
@@ -72,6 +75,7 @@ class Candidates:
             inverted=some(self.inverted),
             unordered=some(self.unordered),
             atomics=some(self.atomics),
+            objects=some(self.objects),
         )
 
     def leading(self, most: int) -> tuple[Position, ...]:
@@ -130,11 +134,15 @@ def directed(known: Known) -> Iterator[Schedule]:
         "inverted": _stalls(found.inverted),
         "unordered": _stalls(found.unordered),
         "atomics": _stalls(found.atomics),
+        "objects": _stalls(found.objects),
         "together": _by_turns({"new": _new(known), "both": _both(known)}, ("new", "both")),
         "likely": islice(_likely(known.stretches), WINDOWS),
         "rest": _by_turns({"chance": chance(known), "pct": pct(known)}, ("chance", "pct")),
     }
-    turns = ("inverted", "unordered", "unordered", "atomics", "together", "likely", "rest")
+    turns = (
+        *("inverted", "unordered", "objects", "unordered", "objects"),
+        *("atomics", "together", "likely", "rest"),
+    )
     return _by_turns(sources, turns)
 
 

@@ -24,6 +24,7 @@ from collections.abc import Iterable
 
 import attrs
 
+from rewind.analysis.clocks import Who
 from rewind.analysis.tasks import Task, Tasks
 from rewind.formats.schedule import Named, Position
 from rewind.formats.trace import Enter, Exit, Record, Switch
@@ -168,8 +169,8 @@ class Positions:
             others = [other for other in tasks.alive.values() if other.timed and other.tid != tid]
             if not others:
                 return
-        other = min(others, key=lambda other: (other.pid != task.pid, -_rank(other), other.order))
-        weight = min(_rank(task), _rank(other))
+        other = min(others, key=lambda other: (other.pid != task.pid, -rank(other), other.order))
+        weight = min(rank(task), rank(other))
         if other.pid == task.pid:
             weight *= THREADS_FACTOR
         calls = self._calls.get(task.order, 0)
@@ -221,7 +222,7 @@ def _group(task: Task, other: Task) -> Group:
     return (first, second)
 
 
-def _rank(task: Task) -> float:
+def rank(task: Task | Who) -> float:
     """How much of the job's own *task* is: `OWN`, `TOOL` or `BUILDER`."""
     if task.exec_index <= 1:
         return BUILDER

@@ -1,0 +1,76 @@
+"""Kernel objects that two tasks access: where a stall changes which of two is first.
+
+`rewind.analysis.objects` finds the pairs, in the unperturbed run's records: no run is made for it.
+"""
+
+from collections.abc import Iterable
+
+from rewind.analysis.objects import Access, Objects, Pair
+from rewind.formats.schedule import Position
+from rewind.formats.trace import Record
+from rewind.search.positions import rank
+
+_KINDS = ("file", "pipe", "descriptors", "child", "signal", "address", "directory")
+"""Those that are likely to matter first. (Futex words are memory: that is looked at by itself.)"""
+
+
+def find(records: Iterable[Record]) -> Objects:
+    """What there is in the run that *records* are of."""
+    objects = Objects()
+    for record in records:
+        objects.feed(record)
+    return objects
+
+
+def positions(pairs: Iterable[Pair]) -> tuple[Position, ...]:
+    """Where to stall for *pairs*: what the job has brought or built first, objects by turns."""
+    groups: dict[tuple[object, ...], list[Pair]] = {}
+    for pair in pairs:
+        if pair.kind in _KINDS:
+            sides = sorted((side.who.program, side.who.arguments) for side in (pair.a, pair.b))
+            groups.setdefault((pair.kind, pair.label, *sides), []).append(pair)
+    ranked = sorted(
+        groups.values(), key=lambda group: (-weight(group[0]), _KINDS.index(group[0].kind))
+    )
+    found: dict[Position, None] = {}
+    while ranked:
+        heaviest = weight(ranked[0][0])
+        turns = [iter(_of_group(group)) for group in ranked if weight(group[0]) == heaviest]
+        ranked = [group for group in ranked if weight(group[0]) != heaviest]
+        while turns:
+            turn = turns.pop(0)
+            position = next((one for one in turn if one not in found), None)
+            if position is not None:
+                turns.append(turn)
+                found[position] = None
+    return tuple(found)
+
+
+def weight(pair: Pair) -> float:
+    """How much of the job's own *pair* is."""
+    return min(rank(pair.a.who), rank(pair.b.who))
+
+
+def _of_group(pairs: list[Pair]) -> list[Position]:
+    """Where to stall for *pairs* of one object and two programs, the likeliest first.
+
+    That is in between two accesses of one task, of which the latter, or both, changed the object:
+    what is done in two steps, or after a look. Then before the earlier one of the two that were
+    found; then before the later one, which matters only if more is to come.
+    """
+    ranked: list[tuple[int, int, Position]] = []
+    for pair in pairs:
+        for number, one in enumerate((pair, *pair.others)):
+            if one.before is not None:
+                both = one.before.change and one.a.change
+                stage = 0 if both else 1 if one.a.change else 2
+                # Where the call has returned that it had made before.
+                ranked.append((stage, number, Position(one.before.end)))
+            ranked.append((3, number, _right_before(one.a)))
+            ranked.append((4, number, _right_before(one.b)))
+    return [position for *_, position in sorted(ranked, key=lambda entry: entry[:2])]
+
+
+def _right_before(access: Access) -> Position:
+    """Where the task goes on that is about to make *access*: at the record before it."""
+    return Position(max(access.step - 1, 0))
