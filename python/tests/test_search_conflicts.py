@@ -9,8 +9,9 @@ import pytest
 
 from rewind.formats.schedule import Perturbation, Position, Schedule
 from rewind.replay.races import Found, Pair, Side
-from rewind.search.conflicts import analysis, candidates, position_of
+from rewind.search.conflicts import analysis, candidates, met, position_of, read_before
 from rewind.search.engine import Drawn
+from rewind.search.places import Thread
 from rewind.search.tape import Tape
 
 READ = Side(0, 0x10, 50, 1, write=False, locked=False, update=False, size=8)
@@ -153,3 +154,31 @@ def test_schedules_have_one_number_each() -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+STALLED = Thread(number=1, pc=0x10)
+
+
+def test_what_the_stalled_instruction_met() -> None:
+    """It may come again, after others have done more; and it may have been there before."""
+    first = pair(write(2, 300), write(1, 400))
+    pairs = [
+        pair(write(2, 500), write(1, 600)),
+        pair(write(2, 200), write(1, 400)),
+        pair(write(2, 290), write(1, 400)),
+        first,
+        pair(read(2, 310), write(1, 400)),
+        pair(write(2, 320), write(1, 330, pc=0x20)),
+        pair(write(2, 320), write(3, 330)),
+    ]
+    assert met(pairs, STALLED, 250) is first
+    assert met(pairs, STALLED, 700) is None
+
+
+def test_what_was_read_before_is_the_same_memory() -> None:
+    """Members beside one another are in one word of memory, and are two things."""
+    after = pair(write(2, 300, size=4), write(1, 400, size=4), address=0x4004)
+    beside = pair(read(1, 110, size=4), write(2, 290, size=4), address=0x4000)
+    same = pair(read(1, 100, size=4), write(2, 300, size=4), address=0x4004)
+    assert read_before([beside], after, STALLED, 250) is None
+    assert read_before([beside, same], after, STALLED, 250) is same.a

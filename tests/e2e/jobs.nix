@@ -130,6 +130,12 @@ in
 
   deadlock = program "deadlock";
 
+  later = program "later";
+
+  turns = program "turns";
+
+  written = program "written";
+
   writers = program "writers";
 
   sharing = program "sharing";

@@ -279,6 +279,17 @@ def test_a_hang_names_who_waits_and_where(session: Session) -> None:
         assert f"which {waiting[other]['tid']} has, {function} (" in answer.out, str(answer)
 
 
+def test_who_came_in_between(session: Session) -> None:
+    """The stalled instruction itself counts, and not what it meets when it comes again."""
+    found = check(session, session.job("later"), status=1)
+    explanation = found.data["explanation"]
+    lines = line_of(PROGRAMS / "later.c", "loses or is lost")
+    assert explanation["variable"] == "sum"
+    assert explanation["between"]["place"]["line"] in lines, explanation
+    assert explanation["after"]["place"]["line"] in lines, explanation
+    assert explanation["between"]["tid"] != explanation["after"]["tid"]
+
+
 def test_a_builder_that_leaves_somebody_behind(session: Session) -> None:
     found = check(session, session.job("leaves"), "--schedules", "8")
     assert found.data["verdict"] == "same"

@@ -119,6 +119,23 @@ def test_all_that_orders(session: Session) -> None:
     assert [(pair["a"]["update"], pair["b"]["update"]) for pair in updates] == [(True, True)]
 
 
+def test_counters_are_no_locks(session: Session) -> None:
+    """What one thread changes of a condition variable, another one undoes."""
+    answer = session.rewind("races", session.recorded(session.job("turns")).hash, "--json")
+    assert answer.status == 0, str(answer)
+    assert "inverted" not in {pair["kind"] for pair in answer.json["pairs"]}, str(answer)
+    assert answer.json["not_shown"]["locked"] > 0
+
+
+def test_code_that_the_program_has_written(session: Session) -> None:
+    """It is the program's own, though it is in no file."""
+    answer = session.rewind("races", session.recorded(session.job("written")).hash, "--json")
+    assert answer.status == 1, str(answer)
+    pairs = answer.json["pairs"]
+    assert {(pair["kind"], pair["variable"]) for pair in pairs} == {("unordered", "counted")}
+    assert answer.json["not_shown"]["libraries"] == 0
+
+
 def test_without_threads(session: Session) -> None:
     answer = session.rewind("races", session.recorded(session.job("hello")).hash)
     assert answer.status == 0, str(answer)

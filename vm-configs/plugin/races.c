@@ -26,7 +26,8 @@
  * instruction and undoes that change later, by whatever store. What it does in
  * between, it does with the lock held. That orders nothing, as the other one
  * could have been the first. Two locks of which each was taken by a thread that
- * held the other one are "inverted": two threads can wait for one another.
+ * held the other one are "inverted": two threads can wait for one another. What
+ * another thread undoes while it is held is a counter, and no such lock.
  *
  * Memory that is unmapped is written to, in whole.
  */
@@ -179,6 +180,9 @@ typedef struct {
     uint32_t number;            /* from 1 on */
     bool foreign;               /* it orders nothing of the program's */
     bool lock;                  /* what was done to it was undone */
+    bool counter;               /* by another thread than had done it */
+    struct Thread *owner;       /* who has it alone, ... */
+    uint32_t section;           /* ... as long as it is in that one */
     uint32_t weak[THREADS], heap[THREADS];
 } Atom;
 
@@ -191,7 +195,7 @@ typedef struct {
     uint64_t before, change;
 } Held;
 
-typedef struct {
+typedef struct Thread {
     uint64_t task;
     uint32_t pid, tgid;
     uint32_t slot;
@@ -233,6 +237,7 @@ typedef struct {
     uint32_t also[NOTED];       /* what it had besides */
     uint32_t section, had_section;
     bool released, had_released; /* it has undone what it did */
+    bool counter;               /* one of them is no lock */
     uint16_t slot;
     uint32_t strong[THREADS];
 } Nesting;
@@ -800,7 +805,8 @@ static void nest(Thread *me, Held *taken, uint64_t pc, int64_t time)
             (uint64_t)taken->atom->number << 16 ^ me->slot;
         Nesting *one = g_hash_table_lookup(nestings, (void *)key);
 
-        if (one && one->released && one->had_released) {
+        if ((one && one->released && one->had_released) ||
+            had->atom->counter || taken->atom->counter) {
             continue;
         }
         if (!one) {
@@ -841,6 +847,35 @@ static void release_nested(uint32_t number)
     }
 }
 
+static Held *find_owner(const Atom *atom)
+{
+    Held *held = atom->owner ? find_held(atom->owner, atom) : NULL;
+
+    return held && held->section == atom->section ? held : NULL;
+}
+
+/* Who waits for a lock may change it, but does not give it back. */
+static void find_counter(const Thread *me, Atom *atom, uint64_t before,
+                         uint64_t after)
+{
+    const Held *held;
+    uint32_t i;
+
+    if (atom->counter || atom->owner == me || before == after) {
+        return;
+    }
+    held = find_owner(atom);
+    if (!held || held->before != after) {
+        return;
+    }
+    atom->counter = true;
+    for (i = 0; i < nested->len; i++) {
+        Nesting *one = g_ptr_array_index(nested, i);
+
+        one->counter |= one->atom == atom->number || one->had == atom->number;
+    }
+}
+
 static void change_atom(Thread *me, Atom *atom, uint64_t address,
                         uint64_t before, uint64_t after, uint32_t size,
                         bool locked, uint64_t pc, int64_t time)
@@ -850,6 +885,7 @@ static void change_atom(Thread *me, Atom *atom, uint64_t address,
     Held *held = find_held(me, atom);
     Held taken;
 
+    find_counter(me, atom, before, after);
     if (held && (after == held->before ||
                  ((change + held->change) & bits) == 0)) {
         atom->lock = true;
@@ -871,6 +907,10 @@ static void change_atom(Thread *me, Atom *atom, uint64_t address,
         .atom = atom, .section = begin_section(), .address = address,
         .time = time, .before = before, .change = change,
     };
+    if (!find_owner(atom)) {
+        atom->owner = me;
+        atom->section = taken.section;
+    }
     nest(me, &taken, pc, time);
     me->held[me->held_count++] = taken;
 }
@@ -1620,7 +1660,7 @@ static bool can_meet(const Nesting *a, const Nesting *b)
 
     if (a->slot == b->slot || a->atom != b->had || a->had != b->atom ||
         a->strong[a->slot] <= b->strong[a->slot] ||
-        !a->released || !a->had_released ||
+        a->counter || b->counter || !a->released || !a->had_released ||
         !b->released || !b->had_released) {
         return false;
     }

@@ -481,7 +481,9 @@ class Process:
         if module is None:
             mapping = self.mapping(pc)
             why = "nothing is mapped there" if mapping is None else "it is in no file"
-            return Frame(pc, **{"why": why, **fields})
+            # What is in no file the program has written itself, as a JIT compiler does.
+            own = mapping is not None and mapping.executable
+            return Frame(pc, **{"why": why, "own": own, **fields})
         file = fields.get("file")
         address = pc - module.bias
         stub = any(start <= address < end for start, end in module.stubs)

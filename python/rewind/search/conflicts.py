@@ -137,34 +137,16 @@ class Conflicts:
         """
         time = run.tape.times()[last.step] + last.offset
         found = self.find(request, schedule, run, keyframes, time)
-        after = max(
-            (
-                pair
-                for pair in found.pairs
-                if pair.b.tid == thread.number
-                and pair.b.pc == thread.pc
-                and pair.a.time > time
-                and not pair.is_half
-                and pair.kind != "inverted"
-            ),
-            key=lambda pair: (pair.a.write, pair.a.time),
-            default=None,
-        )
+        after = met(found.pairs, thread, time)
         if after is None:
             return None
-        before = max(
-            (
-                pair.a
-                for pair in found.pairs
-                if pair.a.tid == thread.number
-                and pair.a.time <= time < pair.b.time
-                and pair.address // _WORD == after.address // _WORD
-                and not pair.a.write
-                and pair.b.write
-            ),
-            key=lambda side: side.time,
-            default=None,
+        # It may have come there again since, for other memory, or after what others did later.
+        again = self.names(
+            request, schedule, [last, position_of(run.tape, after.b.time)], keyframes
         )
+        if len(again) < 2 or again[0] != again[1]:
+            return None
+        before = read_before(found.pairs, after, thread, time)
         return self._tell(request, schedule, run, keyframes, before, after, found)
 
     def _tell(
@@ -227,6 +209,49 @@ class Conflicts:
             between=told[-2],
             after=told[-1],
         )
+
+
+def met(pairs: Sequence[Pair], thread: Thread, time: int) -> Pair | None:
+    """What others did meanwhile to what *thread* accesses where it was kept from it at *time*.
+
+    The later access is the first that its instruction there has made since, if it is in a pair.
+    """
+    others = [
+        pair
+        for pair in pairs
+        if pair.b.tid == thread.number
+        and pair.b.pc == thread.pc
+        and pair.a.time > time
+        and not pair.is_half
+        and pair.kind != "inverted"
+    ]
+    first = min((pair.b.time for pair in others), default=0)
+    there = sorted(
+        (pair for pair in others if pair.b.time == first),
+        key=lambda pair: (pair.a.write, pair.a.time),
+    )
+    return there[-1] if there else None
+
+
+def read_before(pairs: Sequence[Pair], after: Pair, thread: Thread, time: int) -> Side | None:
+    """How *thread* has read, up to *time*, what it then accesses as the later of *after*."""
+    reads = sorted(
+        (
+            pair.a
+            for pair in pairs
+            if pair.a.tid == thread.number
+            and pair.a.time <= time < pair.b.time
+            and _overlap(pair.address, pair.a.size, after.address, after.b.size)
+            and not pair.a.write
+            and pair.b.write
+        ),
+        key=lambda side: side.time,
+    )
+    return reads[-1] if reads else None
+
+
+def _overlap(one: int, size: int, other: int, other_size: int) -> bool:
+    return one < other + other_size and other < one + size
 
 
 def candidates(found: Found, tape: Tape) -> Candidates:
