@@ -11,6 +11,8 @@ import attrs
 import pytest
 
 import traces
+from rewind.analysis import objects
+from rewind.analysis.clocks import Actor, Who
 from rewind.cli.commands import races as command
 from rewind.cli.runs import Run
 from rewind.formats.schedule import Position
@@ -423,3 +425,43 @@ def test_what_was_lost_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr()
     assert said.out == "0 pairs that nothing orders\n"
     assert said.err == ("rewind: 1,234 turns were not looked at: there are too many threads\n")
+
+
+def test_kernel_objects(capsys: pytest.CaptureFixture[str]) -> None:
+    """The likeliest pair of each; descriptors are a process's."""
+
+    def access(pid: int, does: str, step: int) -> objects.Access:
+        who = Who(pid, pid, "/build/replace", ("./replace",), 2)
+        return objects.Access(Actor(who), who, does, does != "openat", step, step + 1, step)
+
+    unlink, rename, look = (
+        access(65, "unlink", 10),
+        access(65, "rename", 12),
+        access(64, "openat", 20),
+    )
+    found = objects.Objects()
+    found.pairs += [
+        objects.Pair("file", "/build/index", unlink, look, None),
+        objects.Pair("file", "/build/index", rename, look, unlink),
+        objects.Pair("descriptors", "64", unlink, look, None),
+    ]
+    command._say_objects(found, None, everything=False)
+    assert capsys.readouterr().out.splitlines() == [
+        "",
+        "file /build/index: nothing forces this order",
+        "  10  65 (replace) unlink",
+        "  12  65 (replace) rename",
+        "  20  64 (replace) openat",
+        "",
+        "descriptors of 64: nothing forces this order",
+        "  10  65 (replace) unlink",
+        "  20  64 (replace) openat",
+    ]
+    command._say_objects(found, 7, everything=True)
+    assert capsys.readouterr().out == ""
+    data = command._object(found.pairs[1])
+    assert (data["object"], data["before"]["does"], data["b"]["position"]) == (
+        "/build/index",
+        "unlink",
+        "20",
+    )

@@ -24,14 +24,7 @@ def find(records: Iterable[Record]) -> Objects:
 
 def positions(pairs: Iterable[Pair]) -> tuple[Position, ...]:
     """Where to stall for *pairs*: what the job has brought or built first, objects by turns."""
-    groups: dict[tuple[object, ...], list[Pair]] = {}
-    for pair in pairs:
-        if pair.kind in _KINDS:
-            sides = sorted((side.who.program, side.who.arguments) for side in (pair.a, pair.b))
-            groups.setdefault((pair.kind, pair.label, *sides), []).append(pair)
-    ranked = sorted(
-        groups.values(), key=lambda group: (-weight(group[0]), _KINDS.index(group[0].kind))
-    )
+    ranked = by_object(pairs)
     found: dict[Position, None] = {}
     while ranked:
         heaviest = weight(ranked[0][0])
@@ -44,6 +37,29 @@ def positions(pairs: Iterable[Pair]) -> tuple[Position, ...]:
                 turns.append(turn)
                 found[position] = None
     return tuple(found)
+
+
+def by_object(pairs: Iterable[Pair]) -> list[list[Pair]]:
+    """*pairs* of each object and two programs, what is likely to matter most first."""
+    groups: dict[tuple[object, ...], list[Pair]] = {}
+    for pair in pairs:
+        if pair.kind in _KINDS:
+            sides = sorted((side.who.program, side.who.arguments) for side in (pair.a, pair.b))
+            groups.setdefault((pair.kind, pair.label, *sides), []).append(pair)
+    for group in groups.values():
+        group.sort(key=stage)
+    return sorted(
+        groups.values(), key=lambda group: (-weight(group[0]), _KINDS.index(group[0].kind))
+    )
+
+
+def stage(pair: Pair) -> int:
+    """How likely it is that *pair* matters, from 0 on: what is done in two steps comes first."""
+    if pair.before is None:
+        return 3
+    if not pair.a.change:
+        return 2
+    return 0 if pair.before.change else 1
 
 
 def weight(pair: Pair) -> float:
@@ -62,10 +78,8 @@ def _of_group(pairs: list[Pair]) -> list[Position]:
     for pair in pairs:
         for number, one in enumerate((pair, *pair.others)):
             if one.before is not None:
-                both = one.before.change and one.a.change
-                stage = 0 if both else 1 if one.a.change else 2
                 # Where the call has returned that it had made before.
-                ranked.append((stage, number, Position(one.before.end)))
+                ranked.append((stage(one), number, Position(one.before.end)))
             ranked.append((3, number, _right_before(one.a)))
             ranked.append((4, number, _right_before(one.b)))
     return [position for *_, position in sorted(ranked, key=lambda entry: entry[:2])]

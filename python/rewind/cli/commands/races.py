@@ -8,6 +8,9 @@ import attrs
 import click
 
 from rewind.analysis import render
+from rewind.analysis.objects import Access as ObjectAccess
+from rewind.analysis.objects import Objects
+from rewind.analysis.objects import Pair as ObjectPair
 from rewind.analysis.render import plain
 from rewind.cli import debuginfo, params
 from rewind.cli.errors import Failure
@@ -23,6 +26,8 @@ from rewind.inspect import InspectError
 from rewind.inspect.answers import Frame, Task, place
 from rewind.replay.races import CLASSES, Found, Pair, Side, changes, find_races, is_told
 from rewind.replay.timeline import Replayed
+from rewind.search.objects import by_object
+from rewind.search.objects import find as find_objects
 
 SOME = 1
 """The exit status if nothing orders the accesses of a pair."""
@@ -52,7 +57,9 @@ def command(run: Run, everything: bool, pid: int | None, stacks: bool, as_json: 
     """
     with TraceReader(run.trace) as reader:
         told = list(changes(reader.records(select=is_told)))
-    if pid is not None and pid not in {change.pid for change in told}:
+        objects = find_objects(reader.records(select=Objects.wants))
+    sides = {side.who.pid for pair in objects.pairs for side in (pair.a, pair.b)}
+    if pid is not None and pid not in {change.pid for change in told} | sides:
         raise Failure(f"process {pid} has no memory that two threads could access")
     with debuginfo.known() as outside, opened(run) as around:
 
@@ -70,10 +77,61 @@ def command(run: Run, everything: bool, pid: int | None, stacks: bool, as_json: 
         looker = _Looker(around, outside, found, whole=stacks or as_json)
         answer.take(looker, everything)
     if as_json:
-        say_json(answer.data())
+        say_json({**answer.data(), "objects": [_object(p) for p in objects.pairs]})
     else:
         answer.say(stacks)
+        _say_objects(objects, pid, everything)
     return SOME if answer.unordered else 0
+
+
+def _say_objects(objects: Objects, pid: int | None, everything: bool) -> None:
+    """Of each object the likeliest pair: who did what, and what another one could come before."""
+    groups = [
+        group
+        for group in by_object(objects.pairs)
+        if pid is None or any(pid in (p.a.who.pid, p.b.who.pid) for p in group)
+    ]
+    shown = groups if everything else groups[:SHOWN]
+    for group in shown:
+        pair = group[0]
+        label = f"of {pair.label}" if pair.kind == "descriptors" else plain(pair.label)
+        say()
+        say(f"{pair.kind} {label}: nothing forces this order")
+        for side in ([] if pair.before is None else [pair.before]) + [pair.a, pair.b]:
+            program = plain(side.who.program.rpartition("/")[2])
+            who = render.task(side.who.pid, side.who.tid)
+            say(f"  {side.step}  {who} ({program}) {side.does}")
+    if len(shown) < len(groups):
+        say()
+        say(f"with --all: {len(groups) - len(shown):,} more kernel objects")
+    if objects.incomplete:
+        warn("not all accesses to files, pipes and the like were compared: there are too many")
+
+
+def _object(pair: ObjectPair) -> dict[str, Any]:
+    """A pair of accesses to a kernel object, for a program."""
+
+    def side(access: ObjectAccess | None) -> dict[str, Any] | None:
+        if access is None:
+            return None
+        return {
+            "position": str(access.step),
+            "returns": str(access.end),
+            "pid": access.who.pid,
+            "tid": access.who.tid,
+            "program": access.who.program,
+            "does": access.does,
+            "change": access.change,
+        }
+
+    return {
+        "kind": pair.kind,
+        "object": pair.label,
+        "count": pair.count,
+        "before": side(pair.before),
+        "a": side(pair.a),
+        "b": side(pair.b),
+    }
 
 
 def _pids(found: Found, pair: Pair) -> set[int | None]:
