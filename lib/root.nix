@@ -20,8 +20,8 @@ let
       args = [
         "${root}"
         (placeholder "out")
+        "${erofs-utils}/bin/mkfs.erofs"
       ];
-      REWIND_MKFS_EROFS = "${erofs-utils}/bin/mkfs.erofs";
       # It is content, not something that uses what is named in it.
       __structuredAttrs = true;
       unsafeDiscardReferences.out = true;

@@ -227,6 +227,19 @@ in
     echo made > $out
   '';
 
+  # --- what a root that has nothing to do with Nix is made of: it needs no other file
+
+  # In the stand-in for nixpkgs it is linked statically anyway.
+  shell = (pkgs.pkgsStatic or pkgs).busybox;
+
+  tally =
+    pkgs.runCommandCC "tally" { buildInputs = [ (pkgs.glibc.static or pkgs.glibc) ]; }
+      ''
+        mkdir -p $out/bin
+        cp ${./programs/tally.c} tally.c
+        $CC -O0 -g -static -pthread -fdebug-prefix-map=$PWD=/src -o $out/bin/tally tally.c
+      '';
+
   # --- what the machine is no place for
 
   fixedOutput = bare "fixed-output" {
