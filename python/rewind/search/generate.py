@@ -140,8 +140,8 @@ def directed(known: Known) -> Iterator[Schedule]:
         "rest": _by_turns({"chance": chance(known), "pct": pct(known)}, ("chance", "pct")),
     }
     turns = (
-        *("inverted", "unordered", "objects", "unordered", "objects"),
-        *("atomics", "together", "likely", "rest"),
+        *("inverted", "unordered", "objects", "unordered", "atomics"),
+        *("objects", "atomics", "together", "likely", "rest"),
     )
     return _by_turns(sources, turns)
 
