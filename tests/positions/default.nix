@@ -19,6 +19,7 @@ let
       ../../python/rewind/inspect
       ../../python/rewind/machine
       ../../python/rewind/recorder
+      ../../python/rewind/replay
       ../../python/rewind/search
     ];
   };
