@@ -168,9 +168,15 @@ def test_what_a_person_reads_of_it(session: Session, bank_check: Found) -> None:
     assert lines[number + 3] == (
         f"  at {later}, one instruction later, it passes; until {position} both are the same run"
     )
-    assert lines[number + 4].startswith("failing  exited ")
-    assert lines[number + 4].endswith(f"  {failing}")
-    assert lines[number + 5].endswith(f"  {passing}")
+    other = data["explanation"]["between"]["tid"]
+    assert other != tid
+    assert lines[number + 4] == (
+        f"  thread {tid} read balance at bank.c:28 and wrote it at bank.c:{line};"
+        f" thread {other} wrote it in between (bank.c:37)"
+    )
+    assert lines[number + 5].startswith("failing  exited ")
+    assert lines[number + 5].endswith(f"  {failing}")
+    assert lines[number + 6].endswith(f"  {passing}")
     assert any(one.startswith("  passing") and "teller" in one for one in lines)
     assert any(one.startswith("  failing") and "teller" in one for one in lines)
     assert lines[-3:] == [
@@ -350,8 +356,11 @@ def test_a_search_that_is_cut_short(session: Session) -> None:
 
 
 def test_from_a_step_on(session: Session) -> None:
-    """Whatever is found there: nothing is perturbed before."""
-    words = (session.job("lines"), "--all", "--schedules", "8")
+    """Whatever is found there: nothing is perturbed before.
+
+    (By a strategy that names all positions by steps; the others have the same stretches.)
+    """
+    words = (session.job("lines"), "--all", "--schedules", "8", "--strategy", "windows")
     found = check(session, *words, status=1)
     step = sorted(_step(one["schedule"][0]) for one in found.data["tried"][1:])[4]
     answer = session.rewind("check", *words, "--from", str(step), "--json")
