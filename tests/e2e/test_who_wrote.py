@@ -85,7 +85,7 @@ def test_the_last_before(writers: Writers) -> None:
     assert written.endswith(" by process 1 (writers), thread 1")
     assert title == f"#0 main (writers.c:{number})"
     place = writers.session.rewind(*where.split()[1:])
-    assert place.out.splitlines()[1] == title
+    assert place.out.splitlines()[2] == title
     later = writers.writer(writers.end, "plain")
     assert source_line(later) == ("main", line("writers", "plain = 4;"))
 
