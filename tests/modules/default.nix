@@ -48,6 +48,29 @@ let
     ];
   };
 
+  # A check for which every option is said.
+  everyOption = {
+    drv = packages.bank;
+    name = "all-of-bank";
+    schedules = 1000;
+    from = 10;
+    all = true;
+    ignoreOutputs = true;
+    strategy = "chance";
+    shards = 2;
+    schedule = [
+      {
+        at = "3237+41";
+        stall = 1000000;
+      }
+    ];
+    epoch = 5;
+    seed = "s";
+    cores = 2;
+    memory = 1024;
+    timeLimit = 60;
+  };
+
   flakeWith =
     module:
     evalFlake {
@@ -73,27 +96,7 @@ let
           schedules = 2;
         };
         bank.drv = packages.bank;
-        bank-all = {
-          drv = packages.bank;
-          name = "all-of-bank";
-          schedules = 1000;
-          from = 10;
-          all = true;
-          ignoreOutputs = true;
-          strategy = "chance";
-          shards = 2;
-          schedule = [
-            {
-              at = "3237+41";
-              stall = 1000000;
-            }
-          ];
-          epoch = 5;
-          seed = "s";
-          cores = 2;
-          memory = 1024;
-          timeLimit = 60;
-        };
+        bank-all = everyOption;
         timed = {
           drv = packages.bank;
           seconds = 1.5;
@@ -191,27 +194,7 @@ in
     )}
     ${expect "a check with all options" (drvPath checks.bank-all) (
       drvPath (
-        rewind.check {
-          drv = packages.bank;
-          name = "all-of-bank";
-          schedules = 1000;
-          from = 10;
-          all = true;
-          ignoreOutputs = true;
-          strategy = "chance";
-          shards = 2;
-          schedule = [
-            {
-              at = "3237+41";
-              stall = 1000000;
-            }
-          ];
-          epoch = 5;
-          seed = "s";
-          cores = 2;
-          memory = 1024;
-          timeLimit = 60;
-        }
+        rewind.check everyOption
       )
     )}
     ${expect "a check with a limit" (drvPath checks.timed) (

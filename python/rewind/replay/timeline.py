@@ -33,7 +33,7 @@ from rewind.recorder.start import properties
 from rewind.replay import keyframe as keyframes
 from rewind.replay.cache import Cache
 from rewind.replay.keyframe import Keyframe, Level, Name
-from rewind.replay.times import Times
+from rewind.replay.times import Times, position_at
 
 NEAR = 2_000_000
 """ns of guest time from a keyframe that are not worth another one: some 20 ms of the host's."""
@@ -189,8 +189,7 @@ class Timeline:
 
     def position(self, time: int) -> Position:
         """The position at *time*, after the last step that was taken by then."""
-        step = max(bisect.bisect_right(self._times, time) - 1, 0)
-        return Position(step, time - self._times[step])
+        return position_at(self._times, time)
 
     def time(self, position: Position) -> int:
         """The time at *position*, which is one of this run's."""

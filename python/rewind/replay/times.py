@@ -1,16 +1,24 @@
 """The guest times of a run's steps, read from its trace as they are asked for."""
 
+import bisect
 import functools
 import struct
 from collections.abc import Sequence
 from typing import overload
 
+from rewind.formats.schedule import Position
 from rewind.formats.trace import SIZE_EXTRA, TraceReader, damaged
 
 _HEAD = struct.Struct("<QH")
 """A record's time and size."""
 _FRAMES = 64
 """Frames of which the times are remembered."""
+
+
+def position_at(times: Sequence[int], time: int) -> Position:
+    """The position at *time* of a run with steps at *times*: after the last one up to then."""
+    step = max(bisect.bisect_right(times, time) - 1, 0)
+    return Position(step, time - times[step])
 
 
 class Times(Sequence[int]):

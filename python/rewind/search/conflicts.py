@@ -7,7 +7,6 @@ thread. And when a position was found that decides, the pairs of the run that it
 it decided.
 """
 
-import bisect
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from rewind.machine import MachineError
 from rewind.recorder.request import RunRequest
 from rewind.replay.races import Analyser, Found, Pair, Side, Telling, changes, is_told
 from rewind.replay.timeline import standing
+from rewind.replay.times import position_at
 from rewind.search import machines
 from rewind.search.generate import Candidates
 from rewind.search.keyframes import Keyframes
@@ -25,6 +25,7 @@ from rewind.search.machines import Ended, Stopped
 from rewind.search.places import Places, Thread
 from rewind.search.report import Access, Analysis, Explanation
 from rewind.search.tape import Tape
+from rewind.search.turns import round_robin
 
 _WORD = 8
 """Bytes of memory that accesses are told apart by, at most."""
@@ -289,13 +290,7 @@ def _times(pairs: Sequence[Pair]) -> Iterator[int]:
     words: dict[int, list[Pair]] = {}
     for pair in pairs:
         words.setdefault(pair.address // _WORD, []).append(pair)
-    turns = [iter(_of_word(some)) for some in words.values()]
-    while turns:
-        turn = turns.pop(0)
-        time = next(turn, None)
-        if time is not None:
-            turns.append(turn)
-            yield time
+    return round_robin(map(_of_word, words.values()))
 
 
 def _of_word(pairs: Sequence[Pair]) -> list[int]:
@@ -334,6 +329,4 @@ def _of_word(pairs: Sequence[Pair]) -> list[int]:
 
 def position_of(tape: Tape, time: int) -> Position:
     """The position at *time*, in ns since the machine started, in the run that *tape* is of."""
-    times = tape.times()
-    step = max(bisect.bisect_right(times, time) - 1, 0)
-    return Position(step, time - times[step])
+    return position_at(tape.times(), time)

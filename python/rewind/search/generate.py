@@ -11,7 +11,7 @@ import math
 import random
 from bisect import bisect
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from itertools import accumulate, count, cycle, islice, zip_longest
+from itertools import accumulate, count, cycle, islice
 from typing import TypeVar
 
 import attrs
@@ -26,6 +26,7 @@ from rewind.formats.schedule import (
 )
 from rewind.search.pct import Plan
 from rewind.search.positions import OWN, THREADS_FACTOR, Stretch, groups
+from rewind.search.turns import round_robin
 
 T = TypeVar("T")
 
@@ -81,8 +82,7 @@ class Candidates:
     def leading(self, most: int) -> tuple[Position, ...]:
         """The first *most* of all, each kind by turns."""
         kinds = (self.inverted, self.unordered, self.atomics)
-        by_turns = (one for some in zip_longest(*kinds) for one in some if one is not None)
-        return tuple(islice(by_turns, most))
+        return tuple(islice(round_robin(kinds), most))
 
 
 @attrs.frozen(slots=False)
@@ -256,13 +256,8 @@ def _likely(stretches: Sequence[Stretch]) -> Iterator[Schedule]:
             turns.append(s.position for s in _spread([s for s in group if s.after_call]))
             if weight >= OWN * THREADS_FACTOR:
                 turns.append(_anywhere(group))
-        while turns:
-            turn = turns.pop(0)
-            position = next(turn, None)
-            if position is not None:
-                turns.append(turn)
-                perturbation = Perturbation(position.step, position.offset, "stall", next(lengths))
-                yield (perturbation,)
+        for position in round_robin(turns):
+            yield (Perturbation(position.step, position.offset, "stall", next(lengths)),)
 
 
 def _anywhere(group: Sequence[Stretch]) -> Iterator[Position]:

@@ -9,6 +9,7 @@ from rewind.analysis.objects import Access, Objects, Pair
 from rewind.formats.schedule import Position
 from rewind.formats.trace import Record
 from rewind.search.positions import rank
+from rewind.search.turns import round_robin
 
 _KINDS = ("file", "pipe", "descriptors", "child", "signal", "address", "directory")
 """Those that are likely to matter first. (Futex words are memory: that is looked at by itself.)"""
@@ -28,14 +29,10 @@ def positions(pairs: Iterable[Pair]) -> tuple[Position, ...]:
     found: dict[Position, None] = {}
     while ranked:
         heaviest = weight(ranked[0][0])
-        turns = [iter(_of_group(group)) for group in ranked if weight(group[0]) == heaviest]
+        turns = [_of_group(group) for group in ranked if weight(group[0]) == heaviest]
         ranked = [group for group in ranked if weight(group[0]) != heaviest]
-        while turns:
-            turn = turns.pop(0)
-            position = next((one for one in turn if one not in found), None)
-            if position is not None:
-                turns.append(turn)
-                found[position] = None
+        for position in round_robin((p for p in turn if p not in found) for turn in turns):
+            found[position] = None
     return tuple(found)
 
 
